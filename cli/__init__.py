@@ -1,0 +1,1 @@
+"""The Typer commands: thin wrappers over public functions."""

@@ -1,0 +1,1 @@
+"""Looking at datasets and models: pictures, videos, metrics, reports."""

@@ -1,0 +1,85 @@
+"""The errors that a user can meet: what is wrong, with which value, and what to do next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class WmtkError(Exception):
+    """Base of every error that wmtk raises for a user; `hint` says what to do next."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(WmtkError):
+    """A value that was asked for makes no sense; exit code 2."""
+
+
+class MissingDependencyError(WmtkError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs the package '{package}', which is not installed.",
+            f"Install it with: pip install 'wmtk[{extra}]'",
+        )
+        self.package = package
+        self.extra = extra
+
+
+class SpaceError(WmtkError):
+    """A gymnasium space that wmtk cannot store or act in."""
+
+
+class DatasetError(WmtkError):
+    """Base of what can go wrong with an episode dataset; `path` is the file or folder at fault."""
+
+    def __init__(self, message: str, hint: str = "", path: Path | None = None) -> None:
+        super().__init__(message, hint)
+        self.path = path
+
+
+class NotADatasetError(DatasetError):
+    """The path holds no wmtk dataset (nothing, a foreign zarr, or zarr v2)."""
+
+
+class FormatVersionError(DatasetError):
+    """The dataset was written by a newer format version than this code reads."""
+
+
+class CorruptDatasetError(DatasetError):
+    """A file of the dataset is missing, truncated or altered."""
+
+
+class EvictedError(DatasetError):
+    """A part of the snapshot has been evicted since; `refresh()` gives the current version."""
+
+
+class EpisodeError(DatasetError):
+    """An episode that does not fit the dataset's schema; it was not written."""
+
+
+class SchemaMismatchError(DatasetError):
+    """Two datasets (or a dataset and a model) whose spaces differ."""
+
+
+class ReadOnlyError(DatasetError):
+    """A write to a dataset that was opened for reading or lies on a read-only medium."""
+
+
+class StorageFullError(DatasetError):
+    """The disk is full; what was acknowledged before is intact."""
+
+
+class TagError(DatasetError):
+    """A tag that does not exist, exists already, or has an unusable name."""
+
+
+class ConversionError(DatasetError):
+    """A foreign file that cannot be read as, or a dataset that cannot be written as, that format."""

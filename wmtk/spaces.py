@@ -1,0 +1,269 @@
+"""What one array of a row may hold: a gymnasium leaf space as plain, JSON-ready data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.errors import SpaceError
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+Kind = Literal["box", "discrete", "multi_discrete", "multi_binary"]
+# A bound: one number for all elements, one per element (C order), or None for no bound.
+Bound = float | int | None | tuple[float | int | None, ...]
+
+DTYPES = frozenset(
+    ["bool", "float16", "float32", "float64"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+KINDS = ("box", "discrete", "multi_discrete", "multi_binary")
+MAX_ROW_BYTES = 64 * 2**20  # one row of one array: a 4k RGB float frame and more
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+MAX_NAME = 64
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` if it is safe as a file name (and as a key of any object store)."""
+    if not NAME.fullmatch(name) or len(name) > MAX_NAME or ".." in name:
+        raise SpaceError(
+            f"{what} {name!r} cannot be used as a name.",
+            f"Use 1 to {MAX_NAME} letters, digits, '_', '-' and '.', not starting with '.'.",
+        )
+    return name
+
+
+def check_key(key: str, what: str) -> str:
+    """Return `key` if each of its '/'-separated components is a safe name."""
+    for component in key.split("/"):
+        check_name(component, what)
+        if component in {"zarr.json", "c"}:
+            raise SpaceError(f"{what} {key!r} clashes with a file name of zarr.", "Rename it.")
+    return key
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """The shape, dtype and bounds of one row of one array.
+
+    Discrete spaces are bounds too: `Discrete(n, start)` is low = start, high = start + n − 1.
+    """
+
+    kind: Kind
+    shape: tuple[int, ...]
+    dtype: str
+    low: Bound = None
+    high: Bound = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise SpaceError(f"Unknown kind of space {self.kind!r}.", f"Known: {', '.join(KINDS)}.")
+        if self.dtype not in DTYPES:
+            raise SpaceError(
+                f"Arrays of dtype {self.dtype!r} cannot be stored.",
+                f"Convert to one of: {', '.join(sorted(DTYPES))}.",
+            )
+        if any(size <= 0 for size in self.shape) or self.row_bytes > MAX_ROW_BYTES:
+            raise SpaceError(
+                f"A row of shape {self.shape} and dtype {self.dtype} cannot be stored.",
+                f"Sizes must be positive and a row at most {MAX_ROW_BYTES // 2**20} MiB.",
+            )
+
+    @property
+    def row_bytes(self) -> int:
+        size = np.dtype(self.dtype).itemsize
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def is_image(self) -> bool:
+        """Whether rows look like pictures: uint8, (height, width, 1 or 3 or 4 channels)."""
+        return self.dtype == "uint8" and len(self.shape) == 3 and self.shape[-1] in (1, 3, 4)
+
+    @property
+    def n(self) -> int:
+        """The number of values of a discrete space."""
+        assert self.kind == "discrete", self
+        assert isinstance(self.low, int), self
+        assert isinstance(self.high, int), self
+        return self.high - self.low + 1
+
+    def bound(self, which: Literal["low", "high"]) -> NDArray[Any]:
+        """The bound as an array of `shape`, unbounded elements at ±inf or the dtype's limit."""
+        dtype = np.dtype(self.dtype)
+        sign = -1 if which == "low" else 1
+        limit: float | int
+        if dtype.kind == "f":
+            limit = sign * np.inf
+        elif dtype.kind == "b":
+            limit = sign > 0
+        else:
+            limit = int(np.iinfo(dtype).min if sign < 0 else np.iinfo(dtype).max)
+        value = self.low if which == "low" else self.high
+        if not isinstance(value, tuple):
+            return np.full(self.shape, limit if value is None else value, dtype)
+        filled = [limit if element is None else element for element in value]
+        return np.array(filled, dtype).reshape(self.shape)
+
+    def zeros(self, rows: int) -> NDArray[Any]:
+        return np.zeros((rows, *self.shape), self.dtype)
+
+    def to_json(self) -> dict[str, Any]:
+        def plain(bound: Bound) -> Any:
+            return list(bound) if isinstance(bound, tuple) else bound
+
+        return {
+            "kind": self.kind,
+            "shape": list(self.shape),
+            "dtype": self.dtype,
+            "low": plain(self.low),
+            "high": plain(self.high),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ArraySpec:
+        def frozen(bound: Any) -> Bound:
+            return tuple(bound) if isinstance(bound, list) else bound
+
+        try:
+            shape = tuple(int(size) for size in data["shape"])
+            low, high = frozen(data.get("low")), frozen(data.get("high"))
+            return cls(data["kind"], shape, str(data["dtype"]), low, high)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SpaceError(f"Not the description of a space: {data!r} ({error}).") from error
+
+    @classmethod
+    def from_array(cls, rows: NDArray[Any]) -> ArraySpec:
+        """The unbounded box that `rows` of shape (T+1, …) come from."""
+        return cls("box", rows.shape[1:], rows.dtype.name)
+
+    @classmethod
+    def from_gymnasium(cls, space: gym.Space[Any]) -> ArraySpec:
+        from gymnasium import spaces
+
+        if isinstance(space, spaces.Box):
+            low, high = _compact(space.low), _compact(space.high)
+            return cls("box", tuple(space.shape), space.dtype.name, low, high)
+        if isinstance(space, spaces.Discrete):
+            start, n = int(space.start), int(space.n)
+            return cls("discrete", (), np.dtype(space.dtype).name, start, start + n - 1)
+        if isinstance(space, spaces.MultiDiscrete):
+            start = np.asarray(space.start)
+            top = start + space.nvec - 1
+            dtype = np.dtype(space.dtype).name
+            low = tuple(int(value) for value in start.ravel())
+            high = tuple(int(value) for value in top.ravel())
+            return cls("multi_discrete", tuple(space.nvec.shape), dtype, low, high)
+        if isinstance(space, spaces.MultiBinary):
+            return cls("multi_binary", tuple(space.shape), np.dtype(space.dtype).name, 0, 1)
+        raise SpaceError(
+            f"{type(space).__name__} spaces cannot be stored: their values have no fixed shape.",
+            "Supported: Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these. "
+            "Wrap the environment so that it returns one of them.",
+        )
+
+    def to_gymnasium(self) -> gym.Space[Any]:
+        from gymnasium import spaces
+
+        low, high = self.bound("low"), self.bound("high")
+        if self.kind == "discrete":
+            return spaces.Discrete(self.n, start=int(low), dtype=np.dtype(self.dtype).type)
+        if self.kind == "multi_discrete":
+            dtype = np.dtype(self.dtype).type
+            return spaces.MultiDiscrete(high - low + 1, dtype=dtype, start=low)
+        if self.kind == "multi_binary":
+            return spaces.MultiBinary(list(self.shape))
+        return spaces.Box(low, high, self.shape, np.dtype(self.dtype).type)
+
+    def __str__(self) -> str:
+        shape = "×".join(map(str, self.shape)) or "scalar"
+        if self.kind == "discrete":
+            start = f", from {self.low}" if self.low else ""
+            return f"discrete({self.n}{start})"
+        if self.kind == "multi_discrete":
+            sizes = (self.bound("high") - self.bound("low") + 1).ravel().tolist()
+            return f"multi_discrete({', '.join(map(str, sizes))})"
+        return f"{self.kind} {shape} {self.dtype}"
+
+
+def _compact(bound: NDArray[Any]) -> Bound:
+    """A bound without repetition: None if infinite everywhere, one number if all are equal."""
+    if bound.dtype.kind == "f":
+        values = [None if np.isinf(value) else float(value) for value in bound.ravel()]
+    else:
+        values = [int(value) for value in bound.ravel()]
+    if values and all(value == values[0] for value in values):
+        return values[0]
+    return tuple(values)
+
+
+# How the leaves of a space are put together: a leaf is the key of its array, a Dict is
+# {"dict": {name: structure}}, a Tuple is {"tuple": [structure, …]}. A space that is itself a
+# leaf has the key "image" or "state".
+Structure = str | dict[str, Any]
+
+
+def flatten_space(space: gym.Space[Any]) -> tuple[Structure, dict[str, ArraySpec]]:
+    """The structure of an observation space and the specification of each leaf."""
+    leaves: dict[str, ArraySpec] = {}
+
+    def visit(node: gym.Space[Any], prefix: str) -> Structure:
+        from gymnasium import spaces
+
+        if isinstance(node, spaces.Dict):
+            children = {name: visit(sub, f"{prefix}{name}/") for name, sub in node.spaces.items()}
+            return {"dict": children}
+        if isinstance(node, spaces.Tuple):
+            subs = enumerate(node.spaces)
+            return {"tuple": [visit(sub, f"{prefix}_index_{i}/") for i, sub in subs]}
+        spec = ArraySpec.from_gymnasium(node)
+        key = prefix.rstrip("/") or ("image" if spec.dtype == "uint8" and spec.shape else "state")
+        leaves[check_key(key, "The observation key")] = spec
+        return key
+
+    structure = visit(space, "")
+    if not leaves:
+        raise SpaceError(f"The observation space {space} holds no array.", "Add a key to it.")
+    return structure, leaves
+
+
+def unflatten_space(structure: Structure, leaves: Mapping[str, ArraySpec]) -> gym.Space[Any]:
+    """The gymnasium space that `flatten_space` took apart."""
+    from gymnasium import spaces
+
+    if isinstance(structure, str):
+        return leaves[structure].to_gymnasium()
+    if "dict" in structure:
+        children = structure["dict"].items()
+        return spaces.Dict({name: unflatten_space(sub, leaves) for name, sub in children})
+    return spaces.Tuple([unflatten_space(sub, leaves) for sub in structure["tuple"]])
+
+
+def flatten_value(structure: Structure, value: Any) -> dict[str, Any]:
+    """The leaves of one observation, by key."""
+    if isinstance(structure, str):
+        return {structure: value}
+    leaves: dict[str, Any] = {}
+    if "dict" in structure:
+        for name, sub in structure["dict"].items():
+            leaves |= flatten_value(sub, value[name])
+    else:
+        for element, sub in zip(value, structure["tuple"], strict=True):
+            leaves |= flatten_value(sub, element)
+    return leaves
+
+
+def unflatten_value(structure: Structure, leaves: Mapping[str, Any]) -> Any:
+    """The observation that `flatten_value` took apart."""
+    if isinstance(structure, str):
+        return leaves[structure]
+    if "dict" in structure:
+        return {name: unflatten_value(sub, leaves) for name, sub in structure["dict"].items()}
+    return tuple(unflatten_value(sub, leaves) for sub in structure["tuple"])
