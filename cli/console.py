@@ -1,0 +1,198 @@
+"""What all commands share: two consoles, progress, JSON or tables, questions, human numbers.
+
+Results go to stdout (`out`), everything else to stderr (`err`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json as jsonlib
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from wmtk.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.progress import Task
+
+T = TypeVar("T")
+
+out = Console()
+err = Console(stderr=True)
+
+PLAIN_INTERVAL = 5.0  # seconds between progress lines where there is no terminal
+
+
+def print_error(message: str, hint: str = "") -> None:
+    """What went wrong and what to do next, unwrapped so that paths in it can be copied."""
+    err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+    if hint:
+        err.print(Text(hint), soft_wrap=True)
+
+
+def emit(data: T, *, json: bool, render: Callable[[T], RenderableType]) -> None:
+    """Print a result: `data` as JSON for machines, or what `render` makes of it for people."""
+    if json:
+        typer.echo(jsonlib.dumps(to_plain(data), indent=2, allow_nan=False))
+    else:
+        out.print(render(data))
+
+
+def to_plain(value: Any) -> Any:
+    """`value` as what JSON can hold: dataclasses as objects, NaN and infinities as null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):  # a numpy array or scalar, without importing numpy
+        return to_plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Return if the user agrees, by `--yes` or by answering; otherwise the command ends."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"{question} There is no terminal to ask on.", "Pass --yes to go ahead without asking."
+        )
+    typer.confirm(question, abort=True, err=True)
+
+
+def human_bytes(size: float) -> str:
+    """A size with three digits, in powers of 1000: 12.3 MB."""
+    if size < 1000:
+        return f"{size:.0f} B"
+    unit = ""
+    units = iter(("kB", "MB", "GB", "TB", "PB"))
+    while size >= 999.5 and (larger := next(units, "")):
+        size, unit = size / 1000, larger
+    digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
+    return f"{size:.{digits}f} {unit}"
+
+
+def human_count(number: float, noun: str = "") -> str:
+    """A number with separators and its noun, in the plural unless it is one: 1,234 episodes."""
+    text = f"{number:,.0f}"
+    if not noun:
+        return text
+    return f"{text} {noun}" if number == 1 else f"{text} {noun}s"
+
+
+def human_time(seconds: float) -> str:
+    """A duration as m:ss or h:mm:ss."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+class Progress:
+    """How far a long command is: a bar on a terminal, a line every few seconds elsewhere.
+
+    `noun` is what is counted, in the singular ("step"), or "byte" for sizes.
+    """
+
+    def __init__(self, description: str, total: float | None, noun: str) -> None:
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self._noun = noun
+        self._bar = RichProgress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[status]}", markup=False),
+            console=err,
+            disable=not err.is_terminal,  # it still keeps count, which the plain lines use
+            redirect_stdout=False,  # results belong on stdout even while the bar is shown
+        )
+        self._id = self._bar.add_task(description, total=total, status="")
+        self._said = time.monotonic()
+
+    @property
+    def _task(self) -> Task:
+        return self._bar.tasks[0]
+
+    def advance(self, amount: float = 1) -> None:
+        """Count `amount` more."""
+        self._bar.advance(self._id, amount)
+        self._show()
+
+    def update(
+        self,
+        *,
+        completed: float | None = None,
+        total: float | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Set what is given."""
+        self._bar.update(self._id, completed=completed, total=total, description=description)
+        self._show()
+
+    def _show(self) -> None:
+        if not self._bar.disable:
+            self._bar.update(self._id, status=self._status())
+        elif time.monotonic() - self._said >= PLAIN_INTERVAL:
+            self._said = time.monotonic()
+            err.print(f"{self._task.description}: {self._status()}", **_PLAIN)
+
+    def _status(self) -> str:
+        task = self._task
+        parts = [self._amount(task.completed)]
+        if task.total:
+            done = min(100.0, 100 * task.completed / task.total)
+            parts = [f"{self._amount(task.completed)} of {self._amount(task.total)} ({done:.0f}%)"]
+        if task.speed:
+            parts.append(self._rate(task.speed))
+        if task.time_remaining:
+            parts.append(f"{human_time(task.time_remaining)} left")
+        return ", ".join(parts)
+
+    def _amount(self, number: float) -> str:
+        if self._noun == "byte":
+            return human_bytes(number)
+        return human_count(number, self._noun)
+
+    def _rate(self, per_second: float) -> str:
+        if self._noun == "byte" or per_second >= 10:
+            return f"{self._amount(per_second)}/s"
+        return f"{per_second:.1f} {self._noun}s/s"
+
+    def _finish(self) -> None:
+        elapsed = self._task.elapsed or 0.0
+        rate = f", {self._rate(self._task.completed / elapsed)}" if elapsed >= 1 else ""
+        status = f"{self._amount(self._task.completed)} in {human_time(elapsed)}{rate}"
+        self._bar.update(self._id, status=status)
+        if self._bar.disable:
+            err.print(f"{self._task.description}: {status}", **_PLAIN)
+
+
+# As it is: no markup, no colours for numbers, no wrapping.
+_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
+
+
+@contextmanager
+def progress(
+    description: str, total: float | None = None, *, noun: str = "step"
+) -> Iterator[Progress]:
+    """Show progress on stderr while the block runs; `total` None means that nobody knows."""
+    shown = Progress(description, total, noun)
+    with shown._bar:
+        yield shown
+        shown._finish()

@@ -1,0 +1,142 @@
+"""The `wmtk` command: the table of subcommands, the global options, and how errors are shown.
+
+A subcommand's module is imported when the subcommand is invoked or completed, not before, so that
+`wmtk --help` answers at once. To add one, add a row to COMMANDS.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+import wmtk
+from wmtk.errors import UsageError, WmtkError
+
+
+class Lazy(NamedTuple):
+    """Where a subcommand is: a function becomes a command, a `typer.Typer` a group of commands."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS: dict[str, Lazy] = {
+    "doctor": Lazy("wmtk.cli.doctor", "doctor", "Show versions, devices and what is missing."),
+}
+
+INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
+# click's base class of usage errors. Typer has bundled its own click since 0.26, so the way to
+# it that works in all versions leads over the one subclass that Typer exports.
+_ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+class LazyGroup(TyperGroup):
+    """Shows COMMANDS in the help by placeholders; loads the real command once it is named."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            command = load(name)
+        return name, command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort, BrokenPipeError, _ClickException):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            raise typer.Exit(_report(error, debug=ctx.params["debug"])) from error
+
+
+def load(name: str) -> Any:
+    """The click command behind a row of COMMANDS."""
+    lazy = COMMANDS[name]
+    target = getattr(import_module(lazy.module), lazy.attribute)
+    if isinstance(target, typer.Typer):
+        return get_group(target)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(target)
+    return get_command(single)
+
+
+def _report(error: BaseException, *, debug: bool) -> int:
+    """Tell the user about `error`, shortly or with its traceback; the exit code."""
+    from wmtk.cli.console import print_error
+
+    if isinstance(error, KeyboardInterrupt):
+        print_error("interrupted.")
+        return INTERRUPTED
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    elif isinstance(error, WmtkError):
+        print_error(error.message, error.hint)
+    else:
+        print_error(
+            f"{type(error).__name__}: {error}",
+            "This was not foreseen. `wmtk --debug …` shows where it happened; "
+            "please report it with that output.",
+        )
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"wmtk {wmtk.__version__}")
+        raise typer.Exit
+
+
+# Plain help texts: rich panels would double the time to the first line, and take the brackets of
+# 'wmtk[atari]' for markup.
+app = typer.Typer(
+    cls=LazyGroup,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", envvar="WMTK_DEBUG", help="Show the traceback behind an error."),
+    ] = False,
+) -> None:
+    """World Model ToolKit: collect data for world models and look at it."""
+
+
+def _placeholder() -> None:
+    raise AssertionError("LazyGroup resolves every row of COMMANDS to the real command")
+
+
+for _name, _lazy in COMMANDS.items():
+    app.command(_name, help=_lazy.help)(_placeholder)
+
+
+def main() -> None:
+    """The entry point of the `wmtk` script."""
+    try:
+        try:
+            get_command(app).main(prog_name="wmtk")
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough. Python flushes stdout once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
