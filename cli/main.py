@@ -60,6 +60,7 @@ def load(name: str) -> Any:
     lazy = COMMANDS[name]
     target = getattr(import_module(lazy.module), lazy.attribute)
     if isinstance(target, typer.Typer):
+        target.rich_markup_mode = None  # as in `app` below
         return get_group(target)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name)(target)

@@ -1,0 +1,166 @@
+"""The `wmtk` command itself: start-up, errors, completion."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+import typer
+
+import wmtk
+from wmtk.cli import main as main_module
+from wmtk.cli.main import COMMANDS, Lazy, load
+from wmtk.errors import UsageError, WmtkError
+
+HEAVY = ("torch", "zarr", "numcodecs", "gymnasium", "numpy", "rich")
+
+
+def wmtk_process(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "wmtk.cli.main", *args]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | env)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch):
+    """Make `wmtk doctor` raise the given exception."""
+
+    def fail_with(error: BaseException) -> None:
+        def doctor() -> None:
+            raise error
+
+        monkeypatch.setattr("wmtk.cli.doctor.doctor", doctor)
+
+    return fail_with
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from wmtk.cli.main import main; sys.argv = ['wmtk', '--help']\n"
+        "try: main()\n"
+        f"finally: sys.stderr.write(repr([m for m in {HEAVY} if m in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "[]"
+    for name, lazy in COMMANDS.items():
+        assert name in done.stdout
+        assert lazy.help in done.stdout
+
+
+def test_help_takes_well_under_half_a_second():
+    def cpu_seconds() -> float:  # rather than by the clock, which other tests at work would slow
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert wmtk_process("--help").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(cpu_seconds() for _ in range(3)) < 0.4
+
+
+def test_version(run_wmtk):
+    result = run_wmtk("--version")
+    assert (result.exit_code, result.stdout) == (0, f"wmtk {wmtk.__version__}\n")
+
+
+def test_no_arguments_show_help(run_wmtk):
+    result = run_wmtk()
+    assert result.exit_code == 2
+    assert "Commands:" in result.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_loads_and_has_help(run_wmtk, name):
+    result = run_wmtk(name, "--help")
+    assert result.exit_code == 0
+    assert f"Usage: wmtk {name} " in result.stdout
+    assert "--install-completion" not in result.stdout
+
+
+def test_unknown_command_gets_the_nearest_name(run_wmtk):
+    result = run_wmtk("docter")
+    assert result.exit_code == 2
+    assert "Did you mean 'doctor'?" in result.stderr
+
+
+def test_unknown_option_gets_the_nearest_name(run_wmtk):
+    result = run_wmtk("doctor", "--jsn")
+    assert result.exit_code == 2
+    assert "--json" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"), [(WmtkError("No oil.", "Add oil."), 1), (UsageError("No oil."), 2)]
+)
+def test_errors_of_wmtk_are_short(run_wmtk, failing, error, exit_code):
+    failing(error)
+    result = run_wmtk("doctor")
+    assert result.exit_code == exit_code
+    assert result.stdout == ""
+    assert result.stderr == "error: No oil.\n" + (f"{error.hint}\n" if error.hint else "")
+
+
+def test_unforeseen_errors_point_to_debug(run_wmtk, failing):
+    failing(ZeroDivisionError("by [nothing]"))
+    result = run_wmtk("doctor")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ZeroDivisionError: by [nothing]\n")
+    assert "--debug" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(("error", "exit_code"), [(KeyError("x"), 1), (UsageError("x"), 2)])
+def test_debug_shows_the_traceback(run_wmtk, failing, monkeypatch, error, exit_code):
+    failing(error)
+    by_option = run_wmtk("--debug", "doctor")
+    monkeypatch.setenv("WMTK_DEBUG", "1")
+    by_environment = run_wmtk("doctor")
+    for result in (by_option, by_environment):
+        assert result.exit_code == exit_code
+        assert "Traceback" in result.stderr
+        assert "test_main.py" in result.stderr
+
+
+def test_interrupt(run_wmtk, failing):
+    failing(KeyboardInterrupt())
+    result = run_wmtk("doctor")
+    assert result.exit_code == 130
+    assert result.stderr == "error: interrupted.\n"
+
+
+def test_a_closed_pipe_is_not_an_error():
+    command = f"{sys.executable} -m wmtk.cli.main doctor | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def complete(line: str) -> list[str]:
+    """What a shell would offer at the end of `line`."""
+    env = {"_WMTK_COMPLETE": "complete_bash", "COMP_WORDS": line}
+    done = wmtk_process(**env, COMP_CWORD=str(len(line.split(" ")) - 1))
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_completion_of_commands_and_their_options():
+    assert complete("wmtk doc") == ["doctor"]
+    assert set(complete("wmtk ")) >= set(COMMANDS)
+    assert "--json" in complete("wmtk doctor --")
+    assert "--debug" in complete("wmtk --de")
+
+
+def test_completion_script():
+    done = wmtk_process("--show-completion", "bash")
+    assert "_WMTK_COMPLETE" in done.stdout
+
+
+def test_a_typer_app_becomes_a_group(monkeypatch, run_wmtk):
+    app = typer.Typer(help="Two things.")
+    app.command("one")(lambda: typer.echo("did one"))
+    app.command("two")(lambda: typer.echo("did two"))
+    monkeypatch.setattr(main_module, "pair", app, raising=False)
+    monkeypatch.setitem(COMMANDS, "doctor", Lazy(main_module.__name__, "pair", "Two things."))
+    assert list(load("doctor").commands) == ["one", "two"]
+    assert run_wmtk("doctor", "two").stdout == "did two\n"
+    assert run_wmtk("doctor", "--help").stdout.startswith("Usage: wmtk doctor [OPTIONS] COMMAND")
