@@ -82,4 +82,16 @@ class TagError(DatasetError):
 
 
 class ConversionError(DatasetError):
-    """A foreign file that cannot be read as, or a dataset that cannot be written as, that format."""
+    """A foreign file that cannot be read, or a dataset that a foreign format cannot hold."""
+
+
+class TaskError(UsageError):
+    """A task or an option of a task that does not exist or makes no sense."""
+
+
+class EnvCreationError(WmtkError):
+    """An environment exists, but could not be built."""
+
+
+class RenderingError(EnvCreationError):
+    """The simulator cannot draw on this machine: no usable OpenGL backend."""

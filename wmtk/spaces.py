@@ -155,11 +155,11 @@ class ArraySpec:
             start, n = int(space.start), int(space.n)
             return cls("discrete", (), np.dtype(space.dtype).name, start, start + n - 1)
         if isinstance(space, spaces.MultiDiscrete):
-            start = np.asarray(space.start)
-            top = start + space.nvec - 1
+            first = np.asarray(space.start)
+            last = first + space.nvec - 1
             dtype = np.dtype(space.dtype).name
-            low = tuple(int(value) for value in start.ravel())
-            high = tuple(int(value) for value in top.ravel())
+            low = tuple(int(value) for value in first.ravel())
+            high = tuple(int(value) for value in last.ravel())
             return cls("multi_discrete", tuple(space.nvec.shape), dtype, low, high)
         if isinstance(space, spaces.MultiBinary):
             return cls("multi_binary", tuple(space.shape), np.dtype(space.dtype).name, 0, 1)

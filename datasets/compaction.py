@@ -1,0 +1,66 @@
+"""Joining small parts into large ones: fewer files, better compression, the same episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from wmtk.datasets.log import Change, Log, State
+from wmtk.datasets.part import PartEntry, PartReader, new_part_id, write_part
+from wmtk.datasets.schema import Schema
+from wmtk.datasets.shard import COMPACT_LEVEL
+
+TARGET_STEPS = 8192  # of a compacted part
+
+
+def target_steps(capacity: int | None) -> int:
+    """Parts are evicted whole, so a small capacity wants small parts."""
+    return TARGET_STEPS if capacity is None else max(1, min(TARGET_STEPS, capacity // 16))
+
+
+def runs(state: State, target: int, *, everything: bool) -> Iterator[tuple[PartEntry, ...]]:
+    """Neighbouring small parts that together make a part of about `target` steps.
+
+    With `everything` the last run is joined too, even if it is short of the target.
+    """
+    run: list[PartEntry] = []
+    for entry in state.parts:
+        small = entry.steps * 2 <= target
+        adjacent = not run or run[-1].first + len(run[-1].ids) == entry.first
+        if not (small and adjacent):
+            if everything and len(run) > 1:
+                yield tuple(run)
+            run = []
+        if not small:
+            continue
+        run.append(entry)
+        if sum(part.steps for part in run) >= target:
+            if len(run) > 1:
+                yield tuple(run)
+            run = []
+    if everything and len(run) > 1:
+        yield tuple(run)
+
+
+def join(root: Path, schema: Schema, log: Log, state: State, run: tuple[PartEntry, ...]) -> State:
+    """Replace a run of parts by one part with the same episodes.
+
+    If another process evicted or compacted one of them meanwhile, the new part is given up.
+    """
+    episodes = [episode for entry in run for episode in PartReader(root, schema, entry).episodes()]
+    joined = write_part(root, new_part_id(state.version), schema, episodes, COMPACT_LEVEL)
+    joined = replace(joined, first=run[0].first)
+    assert joined.ids == tuple(name for entry in run for name in entry.ids), (joined, run)
+    sources = tuple(entry.part for entry in run)
+
+    def plan(newest: State) -> Change | None:
+        if not newest.live.issuperset(sources):
+            return None
+        return Change("compact", (joined,), sources)
+
+    after = log.commit(state, plan)
+    if joined.part not in after.live:
+        # Marked as removed in memory only, so that the caller's clean-up deletes the files.
+        return replace(after, removed=after.removed | {joined.part})
+    return after

@@ -1,0 +1,402 @@
+"""`Dataset`: episodes in a folder that several processes may write and read at once."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from wmtk.datasets import compaction, durable, retention
+from wmtk.datasets.episode import Episode
+from wmtk.datasets.header import read_header, write_header
+from wmtk.datasets.log import Change, Log, State
+from wmtk.datasets.part import PartEntry, PartReader, new_part_id, write_part
+from wmtk.datasets.schema import Schema
+from wmtk.datasets.shard import APPEND_LEVEL
+from wmtk.datasets.table import EpisodeTable
+from wmtk.errors import (
+    CorruptDatasetError,
+    DatasetError,
+    EpisodeError,
+    EvictedError,
+    ReadOnlyError,
+    UsageError,
+)
+
+_logger = logging.getLogger(__name__)
+ONLINE_CAPACITY = 2_000_000  # steps, the paper's replay
+
+
+class Dataset:
+    """A snapshot of a dataset that `refresh` moves to the newest version.
+
+    Reads never see a part of an episode. Once a snapshot is old, what was evicted since raises
+    EvictedError; everything else stays readable.
+    """
+
+    def __init__(
+        self, path: Path, mode: Literal["r", "a"], header: Mapping[str, Any], state: State
+    ) -> None:
+        self.path = path
+        self.mode = mode
+        self.header = header
+        self.schema = Schema.from_json(header["schema"])
+        self.capacity: int | None = header["capacity"]
+        self._log = Log(path)
+        self._state = state
+        self._pinned = False
+        self._resources = contextlib.ExitStack()
+        if mode == "a":
+            self._become_writer()
+
+    # --- opening ---
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        schema: Schema,
+        *,
+        env: Mapping[str, Any] | None = None,
+        capacity: int | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Dataset:
+        """Make an empty dataset, open for appending.
+
+        `env` describes the task for people and commands (id, kwargs, settings); `capacity` is
+        the number of steps beyond which the oldest parts go; `attributes` is stored as it is.
+        """
+        root = Path(path)
+        if capacity is not None and capacity < 1:
+            raise UsageError(f"A capacity of {capacity} steps holds nothing.", "Use 1 or more.")
+        if root.exists() and (not root.is_dir() or any(root.iterdir())):
+            raise DatasetError(
+                f"{root} exists already and is not an empty folder.",
+                "Choose another path, or open the dataset to append to it.",
+                root,
+            )
+        write_header(root, schema, env or {}, capacity, attributes or {})
+        return cls.open(root, "a")
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        mode: Literal["r", "a"] = "r",
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Dataset:
+        """Open for reading ("r") or also appending ("a"); `tag` and `version` go back in time."""
+        root = Path(path)
+        header = read_header(root)
+        if tag is not None or version is not None:
+            if mode != "r" or (tag is not None and version is not None):
+                raise UsageError("An old version can only be read; name it by tag or by number.")
+            dataset = cls(root, "r", header, _past(root, version, tag))
+            dataset._pinned = True
+        else:
+            dataset = cls(root, mode, header, Log(root).read())
+        dataset._require_parts()
+        return dataset
+
+    def _become_writer(self) -> None:
+        """Announce a writer (repair keeps away) and clear up after those that died."""
+        with durable.writing(self.path):
+            if not os.access(self.path / "log", os.W_OK):
+                raise ReadOnlyError(
+                    f"{self.path} cannot be written.",
+                    "Open it for reading, or check the permissions.",
+                    self.path,
+                )
+            for name in ("tmp", "trash", "tags"):  # a copy may have left out empty folders
+                (self.path / name).mkdir(exist_ok=True)
+            granted = self._resources.enter_context(
+                durable.lock_held(self.path / "tmp", exclusive=False)
+            )
+            if not granted:
+                self._resources.close()
+                raise DatasetError(
+                    f"{self.path} is being repaired by another process.",
+                    "Wait until it has finished.",
+                    self.path,
+                )
+            retention.clean_staging(self.path)
+            retention.collect_garbage(self.path, self._state)
+
+    def _require_parts(self) -> None:
+        """Refuse a dataset of which whole parts are missing, naming them."""
+        for attempt in range(2):
+            present = set(os.listdir(self.path / "parts"))
+            missing = [e.part for e in self._state.parts if e.part not in present]
+            if not missing:
+                return
+            if attempt == 0 and not self._pinned:
+                self._state = self._log.read()  # they may have been evicted just now
+        shown = "\n".join(f"  parts/{name}" for name in missing[:10])
+        more = f"\n  and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise CorruptDatasetError(
+            f"{self.path} is incomplete: {len(missing)} of {len(self._state.parts)} parts are "
+            f"missing:\n{shown}{more}",
+            "Copy the dataset again, or run `wmtk data repair` to go on with what is there.",
+            self.path,
+        )
+
+    def close(self) -> None:
+        self._resources.close()
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- looking ---
+
+    @property
+    def id(self) -> str:
+        return str(self.header["id"])
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        env: Mapping[str, Any] = self.header["env"]
+        return env
+
+    @property
+    def version(self) -> int:
+        return self._state.version
+
+    @property
+    def parts(self) -> tuple[PartEntry, ...]:
+        return self._state.parts
+
+    @property
+    def num_steps(self) -> int:
+        return self._state.steps
+
+    @property
+    def num_episodes(self) -> int:
+        return len(self.episodes)
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(entry.bytes for entry in self.parts)
+
+    @property
+    def raw_bytes(self) -> int:
+        return self.schema.row_bytes * sum(entry.rows for entry in self.parts)
+
+    @cached_property
+    def episodes(self) -> EpisodeTable:
+        """The episodes of this snapshot as columns."""
+        return EpisodeTable.of(self._state.parts)
+
+    def __len__(self) -> int:
+        return self.num_episodes
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({str(self.path)!r}, version={self.version}, "
+            f"episodes={self.num_episodes}, steps={self.num_steps})"
+        )
+
+    # --- reading ---
+
+    def refresh(self) -> bool:
+        """Move to the newest version; returns whether there was one."""
+        if self._pinned:
+            return False
+        state = self._log.read(since=self._state)
+        moved = state.version != self.version
+        self._move_to(state)
+        return moved
+
+    def _move_to(self, state: State) -> None:
+        self._state = state
+        self.__dict__.pop("episodes", None)
+
+    def open_part(self, entry: PartEntry) -> PartReader:
+        """A reader of one part of this snapshot."""
+        with self.reading(entry):
+            return PartReader(self.path, self.schema, entry)
+
+    @contextlib.contextmanager
+    def reading(self, entry: PartEntry) -> Iterator[None]:
+        """Turn a file that is not there into what it means: evicted, or lost."""
+        try:
+            yield
+        except (FileNotFoundError, CorruptDatasetError) as error:
+            gone = not (self.path / "parts" / entry.part).exists()
+            if gone and entry.part not in self._log.read().live:
+                raise EvictedError(
+                    f"Part {entry.part} of {self.path} was evicted or compacted after version "
+                    f"{self.version} was opened.",
+                    "Call refresh() for the newest version; tag a version to keep it.",
+                    self.path / "parts" / entry.part,
+                ) from error
+            if isinstance(error, CorruptDatasetError):
+                raise
+            path = Path(error.filename)
+            raise CorruptDatasetError(
+                f"{path} is missing.",
+                "Copy it again, or run `wmtk data repair` to go on without its part.",
+                path,
+            ) from error
+
+    def __getitem__(self, index: int) -> Episode:
+        table = self.episodes
+        if not -len(table) <= index < len(table):
+            raise IndexError(f"episode {index} of {len(table)}")
+        entry = table.parts[table.part[index]]
+        with self.reading(entry):
+            return PartReader(self.path, self.schema, entry).episode(int(table.number[index]))
+
+    def __iter__(self) -> Iterator[Episode]:
+        for entry in self.parts:
+            with self.reading(entry):
+                yield from PartReader(self.path, self.schema, entry).episodes()
+
+    def describe(self) -> Iterator[dict[str, Any]]:
+        """The record of every episode: id, length, return, ending, seed, provenance, part."""
+        for entry in self.parts:
+            attributes = self.open_part(entry).attributes
+            for row in attributes["episodes"]:
+                provenance = attributes["provenance"][row["provenance"]]
+                yield {**row, "provenance": provenance, "part": entry.part}
+
+    def follow(self, *, poll: float = 0.5, timeout: float | None = None) -> Iterator[Episode]:
+        """Every episode, then new ones as they come; ends after `timeout` seconds without one."""
+        following = 0  # the number of the next episode to give out
+        quiet_since = time.monotonic()
+        while True:
+            for entry in self.parts:
+                if entry.first + len(entry.ids) <= following:
+                    continue
+                with self.reading(entry):
+                    reader = PartReader(self.path, self.schema, entry)
+                    for number in range(max(0, following - entry.first), len(entry.ids)):
+                        yield reader.episode(number)
+                following = entry.first + len(entry.ids)
+                quiet_since = time.monotonic()
+            if timeout is not None and time.monotonic() - quiet_since > timeout:
+                return
+            if not self.refresh():
+                time.sleep(poll)
+
+    # --- writing ---
+
+    def _require_writable(self) -> None:
+        if self.mode != "a":
+            raise ReadOnlyError(
+                f"{self.path} was opened for reading.", "Open it with mode 'a'.", self.path
+            )
+
+    def append(self, episodes: Episode | Sequence[Episode]) -> int:
+        """Commit whole episodes, all or none; once this returns they survive any crash.
+
+        Returns the version that holds them. Evicts the oldest parts beyond the capacity and
+        joins small parts now and then.
+        """
+        self._require_writable()
+        batch = [episodes] if isinstance(episodes, Episode) else list(episodes)
+        if not batch:
+            raise EpisodeError("There is no episode to append.")
+        for number, episode in enumerate(batch):
+            try:
+                episode.check(self.schema)
+            except EpisodeError as error:
+                message = f"Episode {number} of {len(batch)}: {error.message}"
+                raise EpisodeError(message, error.hint, self.path) from error
+        name = new_part_id(self.version + 1)
+        entry = write_part(self.path, name, self.schema, batch, APPEND_LEVEL)
+
+        def plan(state: State) -> Change:
+            gone = retention.over_capacity(state, self.capacity, entry.steps)
+            return Change("append", (entry,), gone)
+
+        self._move_to(self._log.commit(self._state, plan))
+        version = self.version
+        try:
+            self._tidy()
+            self._join_small_parts(everything=False)
+        except (DatasetError, OSError) as error:
+            # The episodes are committed: a failure of housekeeping is not a failure to append.
+            _logger.warning("%s: housekeeping was put off: %s", self.path, error)
+        return version
+
+    def _tidy(self) -> None:
+        """The housekeeping after a commit: delete what it removed, shorten the log."""
+        retention.collect_garbage(self.path, self._state)
+        self._move_to(self._log.snapshot_if_due(self._state))
+
+    def evict(self, capacity: int) -> int:
+        """Remove the oldest parts beyond `capacity` steps; returns how many steps went."""
+        self._require_writable()
+        self.refresh()
+        before = self.num_steps
+
+        def plan(state: State) -> Change | None:
+            gone = retention.over_capacity(state, capacity)
+            return Change("evict", remove=gone) if gone else None
+
+        self._move_to(self._log.commit(self._state, plan))
+        self._tidy()
+        return before - self.num_steps
+
+    def compact(self) -> int:
+        """Join small neighbouring parts; returns how many parts fewer there are."""
+        self._require_writable()
+        self.refresh()
+        before = len(self.parts)
+        self._join_small_parts(everything=True)
+        return before - len(self.parts)
+
+    def _join_small_parts(self, *, everything: bool) -> None:
+        target = compaction.target_steps(self.capacity)
+        for run in list(compaction.runs(self._state, target, everything=everything)):
+            try:
+                state = compaction.join(self.path, self.schema, self._log, self._state, run)
+            except FileNotFoundError:
+                self.refresh()  # another process evicted or compacted one of them
+                continue
+            self._move_to(state)
+            self._tidy()
+
+    def tag(self, name: str, note: str = "") -> retention.Tag:
+        """Give this snapshot a name; its parts are kept until the tag is deleted."""
+        tag = retention.write_tag(self.path, name, self._state, note)
+        present = set(os.listdir(self.path / "parts"))
+        if missing := [entry.part for entry in self.parts if entry.part not in present]:
+            retention.tag_path(self.path, name).unlink(missing_ok=True)
+            raise EvictedError(
+                f"{len(missing)} parts of version {self.version} were evicted before the tag "
+                f"{name!r} could pin them.",
+                "Call refresh() and tag the newest version.",
+                self.path,
+            )
+        return tag
+
+    def tags(self) -> list[retention.Tag]:
+        return list(retention.read_tags(self.path))
+
+    def delete_tag(self, name: str) -> None:
+        """Forget a tag and delete the files that only it kept."""
+        self._require_writable()
+        retention.read_tag(self.path, name)
+        with durable.writing(self.path):
+            retention.tag_path(self.path, name).unlink(missing_ok=True)
+            durable.sync_directory(self.path / "tags")
+        self.refresh()
+        self._tidy()
+
+
+def _past(root: Path, version: int | None, tag: str | None) -> State:
+    if tag is not None:
+        found = retention.read_tag(root, tag)
+        return State(found.version, found.parts)
+    return Log(root).read(upto=version)

@@ -1,0 +1,187 @@
+"""Writing files so that a crash or a power cut leaves either the old state or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wmtk.errors import CorruptDatasetError, DatasetError, ReadOnlyError, StorageFullError
+
+MAX_JSON_BYTES = 256 * 2**20
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+@contextlib.contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Turn the operating system's refusals of a write into errors that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StorageFullError(
+                f"No room left to write to {root} ({error.strerror}).",
+                "Everything acknowledged before is intact. Free some space and run it again.",
+                root,
+            ) from error
+        if error.errno in _READ_ONLY:
+            raise ReadOnlyError(
+                f"{root} cannot be written ({error.strerror}).",
+                "Check the permissions, or copy the dataset to a place that can be written.",
+                root,
+            ) from error
+        raise
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that nobody looks at yet and make its content durable."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _staging_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Give `path` a new content in one step: a reader sees the old one or the new one."""
+    staged = _staging_name(path)
+    try:
+        write_file(staged, data)
+        staged.rename(path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def create_exclusively(path: Path, data: bytes) -> None:
+    """Create `path` with its whole content in one step, or raise FileExistsError.
+
+    A hard link to a finished file is the one portable call that does both: it never replaces
+    an existing name, and what it makes visible is complete.
+    """
+    staged = _staging_name(path)
+    try:
+        write_file(staged, data)
+        try:
+            path.hardlink_to(staged)
+        except OSError as error:
+            if error.errno in {errno.ENOTSUP, errno.EMLINK, errno.EXDEV}:
+                raise DatasetError(
+                    f"The file system of {path.parent} has no hard links, which commits need.",
+                    "Keep datasets that are written to on a local or NFS file system.",
+                    path,
+                ) from error
+            raise
+    finally:
+        staged.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a folder; files that vanish meanwhile are fine."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def lock_held(path: Path, *, exclusive: bool) -> Iterator[bool]:
+    """Try to lock a file or folder without waiting; the lock ends with the process, killed or not.
+
+    Yields whether it was granted.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            granted = True
+        except BlockingIOError:
+            granted = False
+        yield granted
+    finally:
+        os.close(descriptor)
+
+
+# --- JSON with a checksum ---------------------------------------------------------------------
+
+
+def _digest(document: dict[str, Any]) -> str:
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the checksum of its content added."""
+    return {**document, "checksum": _digest(document)}
+
+
+def unsealed(document: Any, path: Path) -> dict[str, Any]:
+    """The document without its checksum, which must be right."""
+    if not isinstance(document, dict):
+        raise CorruptDatasetError(f"{path} is not a JSON object.", _REPAIR, path)
+    content = {key: value for key, value in document.items() if key != "checksum"}
+    try:
+        intact = document.get("checksum") == _digest(content)
+    except ValueError:
+        intact = False
+    if not intact:
+        raise CorruptDatasetError(f"{path} was altered: its checksum is wrong.", _REPAIR, path)
+    return content
+
+
+def to_bytes(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, indent=1, allow_nan=False).encode() + b"\n"
+
+
+def read_bytes(path: Path) -> bytes:
+    """A small file's content; links are not followed, absurd sizes are refused."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > MAX_JSON_BYTES:
+            raise CorruptDatasetError(
+                f"{path} has {size} bytes, more than any metadata file of a dataset.", _REPAIR, path
+            )
+        blocks = []
+        while block := os.read(descriptor, 2**20):
+            blocks.append(block)
+        return b"".join(blocks)
+    except IsADirectoryError as error:
+        raise CorruptDatasetError(f"{path} is a folder, not a file.", _REPAIR, path) from error
+    finally:
+        os.close(descriptor)
+
+
+def parse(data: bytes, path: Path) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptDatasetError(f"{path} is not valid JSON ({error}).", _REPAIR, path) from error
+
+
+_REPAIR = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."

@@ -1,0 +1,218 @@
+"""One whole episode in memory, checked against a schema, with the record of what made it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.datasets.schema import Schema
+from wmtk.errors import EpisodeError
+from wmtk.spaces import ArraySpec
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Which environment, policy and code made an episode. `extra` is passed through untouched."""
+
+    env_id: str = ""
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    env_versions: Mapping[str, str] = field(default_factory=dict)
+    policy: str = ""
+    checkpoint: str = ""  # hash of the weights that acted, empty for a policy without any
+    code_version: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Provenance:
+        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        return cls(**known)
+
+
+@dataclass(frozen=True)
+class Episode:
+    """T+1 rows of every array, aligned as `schema.ALIGNMENT` says."""
+
+    obs: Mapping[str, NDArray[Any]]  # each (T+1, …)
+    action: NDArray[Any]  # (T+1, …), row 0 zero
+    reward: NDArray[Any]  # (T+1,), row 0 zero
+    terminated: bool
+    truncated: bool
+    info: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    seed: int | None = None
+    provenance: Provenance = field(default_factory=Provenance)
+
+    @property
+    def length(self) -> int:
+        """T, the number of agent steps."""
+        return len(self.reward) - 1
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def total_reward(self) -> float:
+        return float(np.sum(self.reward, dtype=np.float64))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The stored arrays by path, in the order of `Schema.arrays`."""
+        last = np.arange(len(self.reward)) == self.length
+        return {
+            **{f"obs/{key}": rows for key, rows in self.obs.items()},
+            "action": self.action,
+            "reward": self.reward,
+            "terminated": last & self.terminated,
+            "truncated": last & self.truncated,
+            **{f"info/{key}": rows for key, rows in self.info.items()},
+        }
+
+    @property
+    def id(self) -> str:
+        """A name made from the content: equal episodes have equal ids, wherever they are stored."""
+        digest = hashlib.sha256()
+        for path, rows in sorted(self.arrays().items()):
+            digest.update(f"{path}:{rows.dtype.name}:{rows.shape};".encode())
+            digest.update(np.ascontiguousarray(rows).data.cast("B"))
+        return digest.hexdigest()[:16]
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], seed: int | None, provenance: Provenance
+    ) -> Episode:
+        """The inverse of `arrays`."""
+
+        def group(prefix: str) -> dict[str, NDArray[Any]]:
+            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+        return cls(
+            obs=group("obs/"),
+            action=arrays["action"],
+            reward=arrays["reward"],
+            terminated=bool(arrays["terminated"][-1]),
+            truncated=bool(arrays["truncated"][-1]),
+            info=group("info/"),
+            seed=seed,
+            provenance=provenance,
+        )
+
+    @classmethod
+    def from_transitions(
+        cls,
+        schema: Schema,
+        obs: Sequence[Mapping[str, Any]],
+        actions: Sequence[Any],
+        rewards: Sequence[float],
+        *,
+        terminated: bool,
+        truncated: bool,
+        infos: Sequence[Mapping[str, Any]] = (),
+        seed: int | None = None,
+        provenance: Provenance | None = None,
+    ) -> Episode:
+        """An episode from a loop: T+1 observations and infos, T actions and rewards."""
+        steps = len(actions)
+        if len(obs) != steps + 1 or len(rewards) != steps:
+            raise EpisodeError(
+                f"{len(obs)} observations, {steps} actions and {len(rewards)} rewards are no "
+                "episode.",
+                "An episode of T steps has T+1 observations, T actions and T rewards.",
+            )
+        action = schema.action.zeros(steps + 1)
+        reward = schema.reward.zeros(steps + 1)
+        if steps:
+            action[1:] = _stack("action", actions, schema.action)
+            reward[1:] = rewards
+        return cls(
+            obs={
+                key: _stack(f"obs/{key}", [row[key] for row in obs], spec)
+                for key, spec in schema.obs.items()
+            },
+            action=action,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            info={
+                key: _stack(f"info/{key}", [row[key] for row in infos], spec)
+                for key, spec in schema.info.items()
+            },
+            seed=seed,
+            provenance=provenance or Provenance(),
+        )
+
+    def check(self, schema: Schema) -> None:
+        """Raise EpisodeError, naming array and step, unless the episode fits the schema."""
+        rows = len(self.reward)
+        if self.length < 1:
+            raise EpisodeError(
+                f"An episode needs at least one step, this one has {max(self.length, 0)}.",
+                "Leave out episodes that end before the first action.",
+            )
+        arrays = self.arrays()
+        declared = dict(schema.arrays())
+        if arrays.keys() != declared.keys():
+            missing = sorted(declared.keys() - arrays.keys())
+            unknown = sorted(arrays.keys() - declared.keys())
+            raise EpisodeError(
+                f"The episode's arrays are not the dataset's: missing {missing or 'none'}, "
+                f"unknown {unknown or 'none'}.",
+                "Create the dataset with the schema of these episodes.",
+            )
+        for path, spec in declared.items():
+            _check_array(path, arrays[path], spec, rows)
+
+
+def _stack(path: str, values: Sequence[Any], spec: ArraySpec) -> NDArray[Any]:
+    """Rows from single values, refusing what does not have the declared shape and dtype."""
+    for step, value in enumerate(values):
+        found = np.asarray(value)
+        same_kind = np.can_cast(found.dtype, spec.dtype, "same_kind")
+        plain = isinstance(value, bool | int | float) or (found.ndim == 0 and same_kind)
+        if found.shape != spec.shape or not (plain or found.dtype == spec.dtype):
+            raise EpisodeError(
+                f"{path} at step {step} has shape {found.shape} and dtype {found.dtype}, "
+                f"but the dataset declares {spec.shape} and {spec.dtype}.",
+                "Make the environment return what its space declares.",
+            )
+    return np.asarray(values, spec.dtype).reshape(len(values), *spec.shape)
+
+
+def _check_array(path: str, array: NDArray[Any], spec: ArraySpec, rows: int) -> None:
+    if array.shape != (rows, *spec.shape) or array.dtype.name != spec.dtype:
+        raise EpisodeError(
+            f"{path} has shape {array.shape} and dtype {array.dtype.name}, but {rows} rows of "
+            f"shape {spec.shape} and dtype {spec.dtype} were expected.",
+            "Arrays must have exactly the declared shape and dtype, with T+1 rows.",
+        )
+    if array.dtype.kind == "f" and not path.startswith("info/"):
+        bad = ~np.isfinite(array).reshape(rows, -1).all(axis=1)
+        # Observations may be infinite (a sensor out of range), never NaN.
+        if path.startswith("obs/") and bad.any():
+            bad = np.isnan(array).reshape(rows, -1).any(axis=1)
+        if bad.any():
+            step = int(np.argmax(bad))
+            raise EpisodeError(
+                f"{path} is not a finite number at step {step}: {array[step]}.",
+                "The episode was not stored. Mend the environment, or drop such episodes.",
+            )
+    if path in {"action", "reward"} and array[0].any():
+        raise EpisodeError(
+            f"{path} at row 0 is {array[0]}, but nothing led to the reset observation.",
+            "Row t holds the action that led to observation t: shift by one, row 0 is zero.",
+        )
+    if spec.kind != "box":
+        checked = array[1:] if path == "action" else array
+        elements = (checked < spec.bound("low")) | (checked > spec.bound("high"))
+        outside = np.reshape(elements, (len(checked), -1)).any(axis=1)
+        if outside.any():
+            step = int(np.argmax(outside)) + (path == "action")
+            raise EpisodeError(
+                f"{path} at step {step} is {array[step]}, outside {spec}.",
+                "Check the action space that the dataset was created with.",
+            )

@@ -1,0 +1,117 @@
+"""The dataset's own description: the attributes of the root group."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wmtk.datasets import durable
+from wmtk.datasets.schema import ALIGNMENT, Schema
+from wmtk.errors import CorruptDatasetError, FormatVersionError, NotADatasetError, SpaceError
+
+FORMAT = 1
+_GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+# The folders that hold no zarr data look to zarr like empty arrays: listings of the hierarchy
+# then neither stumble over the files in them nor warn about them.
+_FOLDERS = {
+    "log": "Commit records: one JSON file per version, and snapshots of the whole state.",
+    "tags": "Named versions: one JSON file per tag.",
+    "tmp": "Parts that are being written.",
+    "trash": "Parts that are being deleted.",
+}
+
+
+def write_header(
+    root: Path,
+    schema: Schema,
+    env: Mapping[str, Any],
+    capacity: int | None,
+    attributes: Mapping[str, Any],
+) -> None:
+    """Make an empty dataset; the root's zarr.json, which makes the folder one, comes last."""
+    header = {
+        "format": FORMAT,
+        "id": uuid.uuid4().hex,
+        "schema": schema.to_json(),
+        "env": dict(env),
+        "capacity": capacity,
+        "alignment": ALIGNMENT,
+        "attributes": dict(attributes),
+    }
+    with durable.writing(root):
+        root.mkdir(parents=True, exist_ok=True)
+        (root / "parts").mkdir()
+        durable.write_file(root / "parts" / "zarr.json", durable.to_bytes(_GROUP))
+        for name, description in _FOLDERS.items():
+            (root / name).mkdir()
+            document = _empty_array(description)
+            durable.write_file(root / name / "zarr.json", durable.to_bytes(document))
+        document = {**_GROUP, "attributes": {"wmtk": durable.sealed(header)}}
+        durable.write_file(root / "zarr.json", durable.to_bytes(document))
+        durable.sync_directory(root)
+
+
+def _empty_array(description: str) -> dict[str, Any]:
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [0],
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
+        "fill_value": 0,
+        "codecs": [{"name": "bytes"}],
+        "attributes": {"description": description},
+    }
+
+
+def read_header(root: Path) -> dict[str, Any]:
+    """The dataset's own description from the root's zarr.json."""
+    path = root / "zarr.json"
+    nothing = "Give the path of a dataset folder; `wmtk data list` shows those below a folder."
+    if not root.is_dir():
+        raise NotADatasetError(f"{root} is not a folder.", nothing, root)
+    if (root / ".zgroup").exists() or (root / ".zarray").exists():
+        raise NotADatasetError(
+            f"{root} is a zarr v2 store, not a wmtk dataset.",
+            "Convert it with `wmtk data import`.",
+            root,
+        )
+    try:
+        document = durable.parse(durable.read_bytes(path), path)
+    except FileNotFoundError as error:
+        raise NotADatasetError(f"{root} holds no dataset: no zarr.json.", nothing, root) from error
+    attributes = document.get("attributes") if isinstance(document, dict) else None
+    header = attributes.get("wmtk") if isinstance(attributes, dict) else None
+    if not isinstance(header, dict):
+        raise NotADatasetError(
+            f"{root} is a zarr store, but not a wmtk dataset.",
+            "Convert it with `wmtk data import`.",
+            root,
+        )
+    written_with = header.get("format")
+    if isinstance(written_with, int) and written_with > FORMAT:
+        raise FormatVersionError(
+            f"{root} has format version {written_with}, this wmtk reads up to {FORMAT}.",
+            "Update it with: pip install --upgrade wmtk",
+            root,
+        )
+    header = durable.unsealed(header, path)
+    for name in ("parts", "log"):
+        if (root / name).is_symlink() or not (root / name).is_dir():
+            raise CorruptDatasetError(
+                f"{root / name} is missing or not a folder.",
+                "Copy the dataset again from its source.",
+                root / name,
+            )
+    try:
+        Schema.from_json(header["schema"])
+    except (KeyError, SpaceError) as error:
+        raise CorruptDatasetError(
+            f"{path} declares impossible arrays: {error}",
+            "The dataset is damaged or was not made by wmtk; copy it again.",
+            path,
+        ) from error
+    return header

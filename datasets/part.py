@@ -1,0 +1,293 @@
+"""A part: whole episodes in one immutable folder of zarr arrays."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.datasets import durable
+from wmtk.datasets.episode import Episode, Provenance
+from wmtk.datasets.schema import Schema
+from wmtk.datasets.shard import ArrayRecord, ShardReader, data_file, verify_files, write_array
+from wmtk.errors import CorruptDatasetError, DatasetError
+
+PART_ID = re.compile(r"p[0-9]{8,}-[0-9a-f]{8}")
+_HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
+MAX_PART_ROWS = 2**31
+
+
+@dataclass(frozen=True)
+class PartEntry:
+    """What the commit log says of a part: enough to choose windows without opening it."""
+
+    part: str
+    # The number of its first episode, counted over all that were ever committed. Compaction
+    # hands it on, so that episodes keep their numbers and their order. −1 until committed.
+    first: int
+    bytes: int  # of all files
+    digest: str  # sha256 of the part's zarr.json, which has the checksums of everything else
+    ids: tuple[str, ...]
+    lengths: tuple[int, ...]  # in steps; an episode has one row more
+    returns: tuple[float, ...]
+    ends: tuple[int, ...]  # 1 terminated, 2 truncated, 3 both, 0 the recording was cut
+
+    @cached_property
+    def steps(self) -> int:
+        return sum(self.lengths)
+
+    @property
+    def rows(self) -> int:
+        return self.steps + len(self.lengths)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], path: Path) -> PartEntry:
+        try:
+            entry = cls(
+                part=str(data["part"]),
+                first=int(data["first"]),
+                bytes=int(data["bytes"]),
+                digest=str(data["digest"]),
+                ids=tuple(str(i) for i in data["ids"]),
+                lengths=tuple(int(n) for n in data["lengths"]),
+                returns=tuple(float(r) for r in data["returns"]),
+                ends=tuple(int(e) for e in data["ends"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptDatasetError(
+                f"{path} describes a part wrongly ({error!r}).", _HINT, path
+            ) from error
+        counts = {len(entry.ids), len(entry.lengths), len(entry.returns), len(entry.ends)}
+        sane = (
+            PART_ID.fullmatch(entry.part)
+            and len(counts) == 1
+            and entry.lengths
+            and entry.first >= 0
+            and min(entry.lengths) >= 1
+            and entry.rows <= MAX_PART_ROWS
+        )
+        if not sane:
+            raise CorruptDatasetError(
+                f"{path} describes an impossible part {entry.part!r}.", _HINT, path
+            )
+        return entry
+
+
+def new_part_id(version: int) -> str:
+    """A fresh name that sorts by the version it was written at."""
+    return f"p{version:08d}-{secrets.token_hex(4)}"
+
+
+def write_part(
+    root: Path, part: str, schema: Schema, episodes: Sequence[Episode], level: int
+) -> PartEntry:
+    """Write episodes as `parts/<part>`: in a staging folder, synced, then renamed.
+
+    The staging folder is locked while it is written, so that a clean-up can tell a dead
+    writer's folder from a live one's.
+    """
+    staging = root / "tmp" / part
+    with durable.writing(root):
+        while True:
+            staging.mkdir(parents=True, exist_ok=True)
+            with durable.lock_held(staging, exclusive=True) as granted:
+                if not granted or not staging.exists():
+                    continue  # a clean-up took the folder before it was locked
+                try:
+                    entry = _fill(staging, part, schema, episodes, level)
+                    staging.rename(root / "parts" / part)
+                except BaseException:
+                    durable.remove_tree(staging)
+                    raise
+            durable.sync_directory(root / "parts")
+            return entry
+
+
+def _fill(
+    folder: Path, part: str, schema: Schema, episodes: Sequence[Episode], level: int
+) -> PartEntry:
+    columns = [episode.arrays() for episode in episodes]
+    folders = {folder}
+    records: dict[str, ArrayRecord] = {}
+    group = durable.to_bytes({"zarr_format": 3, "node_type": "group", "attributes": {}})
+    for path, spec in schema.arrays():
+        target = folder / path
+        target.mkdir(parents=True)
+        for parent in target.parents:
+            if parent == folder:
+                break
+            if parent not in folders:  # "obs", "info" and nested keys are groups
+                durable.write_file(parent / "zarr.json", group)
+                folders.add(parent)
+        folders.add(target)
+        rows = np.concatenate([column[path] for column in columns])
+        records[path] = write_array(target, rows, spec, level)
+    attributes = {"wmtk": _attributes(part, episodes, records)}
+    document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    data = durable.to_bytes(document)
+    durable.write_file(folder / "zarr.json", data)
+    for target in folders:
+        durable.sync_directory(target)
+    size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+    table = attributes["wmtk"]["episodes"]
+    return PartEntry(
+        part=part,
+        first=-1,
+        bytes=size,
+        digest=hashlib.sha256(data).hexdigest(),
+        ids=tuple(row["id"] for row in table),
+        lengths=tuple(row["length"] for row in table),
+        returns=tuple(row["return"] for row in table),
+        ends=tuple(row["terminated"] + 2 * row["truncated"] for row in table),
+    )
+
+
+def _attributes(
+    part: str, episodes: Sequence[Episode], records: Mapping[str, ArrayRecord]
+) -> dict[str, Any]:
+    """The part's own description: its episodes, who made them, the checksums of its files."""
+    makers: list[dict[str, Any]] = []
+    table = []
+    start = 0
+    for episode in episodes:
+        maker = episode.provenance.to_json()
+        if maker not in makers:
+            makers.append(maker)
+        table.append(
+            {
+                "id": episode.id,
+                "start": start,
+                "length": episode.length,
+                "return": episode.total_reward,
+                "terminated": episode.terminated,
+                "truncated": episode.truncated,
+                "seed": episode.seed,
+                "provenance": makers.index(maker),
+            }
+        )
+        start += episode.length + 1
+    return {
+        "part": part,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "episodes": table,
+        "provenance": makers,
+        "arrays": {path: asdict(record) for path, record in records.items()},
+    }
+
+
+class PartReader:
+    """An open part. Its files stay readable through it even after they are evicted."""
+
+    def __init__(self, root: Path, schema: Schema, entry: PartEntry) -> None:
+        self.path = root / "parts" / entry.part
+        self.schema = schema
+        self.entry = entry
+        self._shards: dict[str, ShardReader] = {}
+        self._specs = dict(schema.arrays())
+        metadata = self.path / "zarr.json"
+        if self.path.is_symlink():
+            raise CorruptDatasetError(
+                f"{self.path} is a symbolic link, which a dataset never contains.",
+                "Replace it by the folder itself if you trust it.",
+                self.path,
+            )
+        data = durable.read_bytes(metadata)
+        if hashlib.sha256(data).hexdigest() != entry.digest:
+            raise CorruptDatasetError(
+                f"{metadata} was altered: it is not what the commit log recorded.", _HINT, metadata
+            )
+        self.attributes: dict[str, Any] = durable.parse(data, metadata)["attributes"]["wmtk"]
+        self._records = {
+            path: ArrayRecord(**record) for path, record in self.attributes["arrays"].items()
+        }
+        self._require_files()
+
+    def _require_files(self) -> None:
+        """Refuse a part of which only some files are there, naming them all."""
+        problems = []
+        for path, record in self._records.items():
+            if path not in self._specs or record.rows != self.entry.rows:
+                problems.append(f"  {path} does not fit the dataset's schema")
+                continue
+            file = self.path / path / data_file(self._specs[path])
+            try:
+                size = os.lstat(file).st_size
+            except FileNotFoundError:
+                problems.append(f"  {file} is missing")
+                continue
+            if size != record.bytes:
+                problems.append(f"  {file} has {size} bytes instead of {record.bytes}")
+        problems += [f"  {path} is missing" for path in self._specs if path not in self._records]
+        if problems:
+            raise CorruptDatasetError(
+                f"Part {self.entry.part} is incomplete:\n" + "\n".join(problems), _HINT, self.path
+            )
+
+    def shard(self, path: str) -> ShardReader:
+        """The reader of one array, opened at first use."""
+        reader = self._shards.get(path)
+        if reader is None:
+            reader = ShardReader(self.path / path, self._specs[path], self._records[path])
+            self._shards[path] = reader
+        return reader
+
+    def rows(self, path: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows [start, stop) of one array, decoded afresh."""
+        shard = self.shard(path)
+        size = shard.chunk_rows
+        out = self._specs[path].zeros(stop - start)
+        for number in range(start // size, -(-stop // size)):
+            low, high = max(start, number * size), min(stop, (number + 1) * size)
+            chunk = shard.chunk(number)
+            out[low - start : high - start] = chunk[low - number * size : high - number * size]
+        return out
+
+    def episode(self, number: int) -> Episode:
+        table = self.attributes["episodes"][number]
+        start, stop = table["start"], table["start"] + table["length"] + 1
+        arrays = {path: self.rows(path, start, stop) for path in self._specs}
+        provenance = Provenance.from_json(self.attributes["provenance"][table["provenance"]])
+        return Episode.from_arrays(arrays, table["seed"], provenance)
+
+    def episodes(self) -> Iterator[Episode]:
+        """Every episode, decoding each chunk once."""
+        whole = {path: self.rows(path, 0, self.entry.rows) for path in self._specs}
+        for table in self.attributes["episodes"]:
+            span = slice(table["start"], table["start"] + table["length"] + 1)
+            provenance = Provenance.from_json(self.attributes["provenance"][table["provenance"]])
+            arrays = {path: rows[span] for path, rows in whole.items()}
+            yield Episode.from_arrays(arrays, table["seed"], provenance)
+
+    def problems(self) -> list[str]:
+        """Everything wrong with the part, byte for byte and episode for episode."""
+        found = []
+        for path, record in self._records.items():
+            found += verify_files(self.path / path, self._specs[path], record)
+        if found:
+            return found
+        try:
+            for episode, name in zip(self.episodes(), self.entry.ids, strict=True):
+                episode.check(self.schema)
+                if episode.id != name:
+                    found.append(f"{self.path}: episode {name} does not match its content")
+        except (DatasetError, ValueError, KeyError) as error:
+            found.append(f"{self.path}: {error}")
+        return found
+
+    def close(self) -> None:
+        for shard in self._shards.values():
+            shard.close()
+        self._shards.clear()

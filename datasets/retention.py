@@ -1,0 +1,179 @@
+"""What stays on disk: FIFO capacity, tags that pin a version, and the deletion of the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wmtk.datasets import durable
+from wmtk.datasets.log import State
+from wmtk.datasets.part import PartEntry
+from wmtk.errors import CorruptDatasetError, SpaceError, TagError
+from wmtk.spaces import check_name
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A named version whose parts no eviction deletes."""
+
+    name: str
+    version: int
+    created: str
+    note: str
+    parts: tuple[PartEntry, ...]
+
+    @property
+    def steps(self) -> int:
+        return sum(entry.steps for entry in self.parts)
+
+    @property
+    def episodes(self) -> int:
+        return sum(len(entry.lengths) for entry in self.parts)
+
+
+def over_capacity(state: State, capacity: int | None, incoming: int = 0) -> tuple[str, ...]:
+    """The oldest parts that must go so that `incoming` more steps fit into `capacity`.
+
+    The newest part always stays: an episode longer than the capacity is kept whole.
+    """
+    if capacity is None:
+        return ()
+    excess = state.steps + incoming - capacity
+    gone = []
+    candidates = state.parts if incoming else state.parts[:-1]
+    for entry in candidates:
+        if excess <= 0:
+            break
+        gone.append(entry.part)
+        excess -= entry.steps
+    return tuple(gone)
+
+
+# --- tags -------------------------------------------------------------------------------------
+
+
+def tag_path(root: Path, name: str) -> Path:
+    try:
+        check_name(name, "The tag")
+    except SpaceError as error:
+        raise TagError(error.message, error.hint) from error
+    return root / "tags" / f"{name}.json"
+
+
+def write_tag(root: Path, name: str, state: State, note: str = "") -> Tag:
+    """Pin a version. The caller checks afterwards that its parts were still there."""
+    tag = Tag(name, state.version, _now(), note, state.parts)
+    document: dict[str, Any] = {
+        "tag": name,
+        "version": tag.version,
+        "created": tag.created,
+        "note": note,
+        "parts": [entry.to_json() for entry in tag.parts],
+    }
+    path = tag_path(root, name)
+    try:
+        with durable.writing(root):
+            durable.create_exclusively(path, durable.to_bytes(durable.sealed(document)))
+    except FileExistsError as error:
+        raise TagError(
+            f"The tag {name!r} exists already in {root}.",
+            f"Choose another name, or delete it first: wmtk data tag {root} {name} --delete",
+            path,
+        ) from error
+    return tag
+
+
+def read_tag(root: Path, name: str) -> Tag:
+    path = tag_path(root, name)
+    try:
+        data = durable.read_bytes(path)
+    except FileNotFoundError as error:
+        known = ", ".join(tag.name for tag in read_tags(root)) or "none"
+        raise TagError(f"{root} has no tag {name!r}.", f"Its tags: {known}.", path) from error
+    document = durable.unsealed(durable.parse(data, path), path)
+    if document.get("tag") != name:
+        raise CorruptDatasetError(f"{path} belongs to another tag.", "Delete the file.", path)
+    parts = tuple(PartEntry.from_json(item, path) for item in document["parts"])
+    return Tag(name, document["version"], document["created"], document["note"], parts)
+
+
+def read_tags(root: Path) -> Iterator[Tag]:
+    folder = root / "tags"
+    if folder.is_dir():
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".json") and not name.startswith(".") and name != "zarr.json":
+                yield read_tag(root, name.removesuffix(".json"))
+
+
+# --- deletion ---------------------------------------------------------------------------------
+
+
+def collect_garbage(root: Path, state: State) -> int:
+    """Delete the files of removed parts that no tag pins; returns the bytes freed.
+
+    A part is first renamed into `trash`, so that it is whole or gone. The tags are read after
+    that: whoever writes a tag looks for its parts after writing it, so of the two at least one
+    notices the other, and a pinned part is put back.
+    """
+    doomed = [name for name in state.removed if (root / "parts" / name).exists()]
+    trash = root / "trash"
+    if not doomed and not _folders(trash):
+        return 0
+    with durable.writing(root):
+        trash.mkdir(exist_ok=True)
+        pinned = _pinned(root)
+        for name in doomed:
+            if name not in pinned:
+                _move(root / "parts" / name, trash / name)
+        pinned = _pinned(root)
+        freed = 0
+        for folder in _folders(trash):
+            if folder.name in pinned:
+                _move(folder, root / "parts" / folder.name)
+            else:
+                freed += sum(f.stat().st_size for f in _files(folder))
+                durable.remove_tree(folder)
+    return freed
+
+
+def clean_staging(root: Path) -> int:
+    """Delete what writers that died left half-written; returns how many folders."""
+    removed = 0
+    for staging in _folders(root / "tmp"):
+        try:
+            with durable.lock_held(staging, exclusive=True) as dead:
+                if dead:
+                    durable.remove_tree(staging)
+                    removed += 1
+        except FileNotFoundError:
+            continue  # its writer finished meanwhile
+    return removed
+
+
+def _pinned(root: Path) -> set[str]:
+    return {entry.part for tag in read_tags(root) for entry in tag.parts}
+
+
+def _move(source: Path, target: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):  # another process was quicker
+        source.rename(target)
+
+
+def _folders(path: Path) -> list[Path]:
+    return [child for child in path.iterdir() if child.is_dir()] if path.is_dir() else []
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    try:
+        yield from (path for path in folder.rglob("*") if path.is_file())
+    except FileNotFoundError:
+        return
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
