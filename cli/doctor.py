@@ -197,13 +197,16 @@ def _memory() -> str:
 
 def summary(facts: list[Fact]) -> str:
     """The closing line."""
-    broken = [fact.name for fact in facts if fact.status == "broken"]
-    missing = [fact.name for fact in facts if fact.status == "missing"]
+
+    def names(status: Status) -> str:
+        return ", ".join(dict.fromkeys(fact.name for fact in facts if fact.status == status))
+
+    broken, missing = names("broken"), names("missing")
     parts = []
     if broken:
-        parts.append(f"Does not work: {', '.join(broken)}.")
+        parts.append(f"Does not work: {broken}.")
     if missing:
-        parts.append(f"Optional and missing: {', '.join(missing)}.")
+        parts.append(f"Optional and missing: {missing}.")
     if not parts:
         return "Everything is there."
     return " ".join([*parts, "The lines on the right install what is missing."])
@@ -217,8 +220,10 @@ def render(facts: list[Fact]) -> RenderableType:
 
     styles = {"ok": "", "missing": "yellow", "broken": "bold red"}
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("", "name", "found", "to install"):
-        table.add_column(column, overflow="fold")
+    table.add_column("")
+    table.add_column("name", no_wrap=True)
+    table.add_column("found", overflow="fold")
+    table.add_column("to install", no_wrap=True, overflow="fold")  # in one piece, to be copied
     section = ""
     for fact in facts:
         shown = fact.section if fact.section != section else ""

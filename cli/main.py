@@ -32,9 +32,6 @@ COMMANDS: dict[str, Lazy] = {
 }
 
 INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
-# click's base class of usage errors. Typer has bundled its own click since 0.26, so the way to
-# it that works in all versions leads over the one subclass that Typer exports.
-_ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 class LazyGroup(TyperGroup):
@@ -49,8 +46,8 @@ class LazyGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, BrokenPipeError, _ClickException):
-            raise
+        except (typer.Exit, typer.Abort, typer.TyperException, BrokenPipeError):
+            raise  # Typer and main() know what to do with these
         except (Exception, KeyboardInterrupt) as error:
             raise typer.Exit(_report(error, debug=ctx.params["debug"])) from error
 
