@@ -1,0 +1,155 @@
+"""Atari with the rules of the DreamerV2 paper, written directly on the emulator for speed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from wmtk.envs.options import AtariOptions, did_you_mean
+from wmtk.errors import MissingDependencyError, TaskError
+
+try:
+    import ale_py
+    import cv2
+    from ale_py import roms
+except ImportError as error:
+    package = "opencv-python-headless" if error.name == "cv2" else "ale-py"
+    raise MissingDependencyError(package, "atari", "An Atari task") from error
+
+Image = NDArray[np.uint8]
+
+# These have no single-player mode; ale-py registers no environment for them either.
+TWO_PLAYER = frozenset(["combat", "joust", "maze_craze", "warlords"])
+VIA = 84  # the paper down-scales 84 × 84 images
+POOLED = 2  # frames: objects that a game draws on every other frame only stay visible
+
+
+def games() -> list[str]:
+    """The ROM names that can be played, in snake case as ale-py spells them."""
+    return sorted(set(roms.get_all_rom_ids()) - TWO_PLAYER)
+
+
+def ale_id(rom: str) -> str:
+    return f"ALE/{rom.title().replace('_', '')}-v5"
+
+
+def find_rom(task: str) -> str:
+    """The ROM of `atari_<game>` or `ALE/<Game>-v5`."""
+    if task.startswith("ALE/"):
+        by_id = {ale_id(rom): rom for rom in games()}
+        if task not in by_id:
+            raise TaskError(f"Unknown Atari task '{task}'.", did_you_mean(task, by_id))
+        return by_id[task]
+    # ale-py writes `jamesbond`, the literature `james_bond`.
+    by_name = {rom.replace("_", ""): rom for rom in games()}
+    name = task.removeprefix("atari_")
+    if name.replace("_", "") not in by_name:
+        known = [f"atari_{rom}" for rom in games()]
+        raise TaskError(f"Unknown Atari task '{task}'.", did_you_mean(task, known))
+    return by_name[name.replace("_", "")]
+
+
+class AtariEnv(gym.Env[Image, np.int64]):
+    """One game. Observations are uint8 (size, size, 1), or 3 channels with `rgb`."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (gymnasium's)
+
+    def __init__(
+        self, rom: str, options: AtariOptions | None = None, render_mode: str | None = None
+    ) -> None:
+        self.rom = rom
+        self.options = options = options or AtariOptions()
+        self.render_mode = render_mode
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # before: it prints a banner
+        self.ale = ale_py.ALEInterface()
+        self.ale.setFloat("repeat_action_probability", options.sticky)
+        # The limit is counted here, after the no-ops, so that it falls on whole agent steps.
+        self.ale.setInt("max_num_frames_per_episode", 0)
+        self._loaded = False
+        if options.full_action_space:
+            self.actions = list(ale_py.Action.__members__.values())
+        else:
+            self._load(None)
+            self.actions = self.ale.getMinimalActionSet()
+        channels = 3 if options.rgb else 1
+        shape = (options.size, options.size, channels)
+        self.observation_space = spaces.Box(0, 255, shape, np.uint8)
+        self.action_space = spaces.Discrete(len(self.actions))
+        self._frames = 0
+        self._over = True
+
+    def _load(self, seed: int | None) -> None:
+        """Load the ROM, which takes 0.1 s; the emulator's generator is seeded only by this."""
+        if seed is not None:
+            self.ale.setInt("random_seed", seed)
+        path = roms.get_rom_path(self.rom)
+        assert path is not None, self.rom
+        self.ale.loadROM(path)
+        self._loaded = True
+        height, width = self.ale.getScreenDims()
+        shape = (height, width, 3) if self.options.rgb else (height, width)
+        self._screens = [np.zeros(shape, np.uint8) for _ in range(POOLED)]
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Image, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is not None or not self._loaded:
+            # The same seed gives the same game: sticky actions are drawn inside the emulator.
+            self._load(int(self.np_random.integers(1, 2**31)))
+        self.ale.reset_game()
+        noop_max = self.options.noop_max
+        noops = int(self.np_random.integers(1, noop_max + 1)) if noop_max else 0
+        for _ in range(noops):
+            self.ale.act(0)
+            if self.ale.game_over():
+                self.ale.reset_game()
+        self._frames, self._over = 0, False
+        self._grab(self._screens[0])
+        return self._shrink(self._screens[0]), {}
+
+    def step(self, action: np.int64 | int) -> tuple[Image, float, bool, bool, dict[str, Any]]:
+        assert not self._over, "step() after the end of an episode: call reset() first"
+        ale, repeat = self.ale, self.options.repeat
+        key = self.actions[action]
+        previous, last = self._screens
+        # The emulator ignores actions after game over: the last screen then simply stays, and the
+        # observation never mixes in a screen of the step before.
+        reward = 0
+        for frame in range(1, repeat + 1):
+            reward += ale.act(key)
+            if frame == repeat - 1:
+                self._grab(previous)
+        self._grab(last)
+        if repeat > 1:
+            np.maximum(previous, last, out=last)
+        self._frames += repeat
+        terminated = ale.game_over()
+        truncated = not terminated and self._frames >= self.options.time_limit
+        self._over = terminated or truncated
+        return self._shrink(last), float(reward), terminated, truncated, {}
+
+    def _grab(self, screen: Image) -> None:
+        if self.options.rgb:
+            self.ale.getScreenRGB(screen)
+        else:
+            self.ale.getScreenGrayscale(screen)
+
+    def _shrink(self, screen: Image) -> Image:
+        size = self.options.size
+        image: Any = screen
+        if size < VIA:
+            image = cv2.resize(image, (VIA, VIA), interpolation=cv2.INTER_AREA)
+        image = cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
+        pixels: Image = image.reshape(size, size, -1)
+        return pixels
+
+    def render(self) -> Image | None:
+        return self.ale.getScreenRGB() if self.render_mode == "rgb_array" else None
+
+    def get_action_meanings(self) -> list[str]:
+        return [action.name for action in self.actions]

@@ -1,0 +1,109 @@
+"""wmtk/Catch-v0: catch falling balls whose sideways drift changes at random moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from wmtk.envs.drawing import SIZE, disc, enlarge
+
+Image = NDArray[np.uint8]
+
+BALLS = 5  # an episode
+BALL = 12  # pixels: large, or a reconstruction loss does not notice it
+PADDLE_WIDTH, PADDLE_HEIGHT = 16, 6
+BRIGHTNESS_BALL, BRIGHTNESS_PADDLE = 255, 160
+FALL = 15  # steps from the top to the paddle: the reward lies within a horizon of 15
+PADDLE_SPEED = 2  # pixels a step: who only follows the ball comes too late one time in ten
+MAX_DRIFT = 3  # pixels a step, drawn uniformly from −3 … 3
+DRIFT_CHANGE = 0.1  # probability a step
+BALL_RANGE, PADDLE_RANGE = SIZE - BALL, SIZE - PADDLE_WIDTH  # left edges run over 0 … range
+HEIGHTS = [round(t * (SIZE - PADDLE_HEIGHT - BALL) / FALL) for t in range(FALL + 1)]
+EPISODE_STEPS = BALLS * (FALL + 1) - 1
+
+# Mean undiscounted returns, computed exactly by `wmtk.envs.catch_optimum` (dynamic programming over
+# the true state). An agent that sees only pictures can do as well as the optimum: the drift
+# is the difference of the last two pictures, and what is drawn anew no one knows beforehand.
+RANDOM_RETURN = 0.0
+OPTIMAL_RETURN = 0.0
+
+
+def caught(ball: Any, paddle: Any) -> Any:
+    """Whether the ball's centre is above the paddle, from the left edges of both."""
+    return (ball + BALL / 2 >= paddle) & (ball + BALL / 2 <= paddle + PADDLE_WIDTH)
+
+
+class CatchEnv(gym.Env[Image, np.int64]):
+    """Actions: left, stay, right. Reward +1 for a ball caught, −1 for one missed.
+
+    Each step the paddle moves, then the ball falls. With probability DRIFT_CHANGE, and always on
+    the first step of a ball, its drift is drawn anew; at a wall it turns round.
+    `info` has the true factors in image coordinates, 0 … 1 from the top left.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (gymnasium's)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+        self.observation_space = spaces.Box(0, 255, (SIZE, SIZE, 1), np.uint8)
+        self.action_space = spaces.Discrete(3)
+        self._ball = disc(BALL, BRIGHTNESS_BALL)[:BALL, :BALL]
+        self._blank = np.zeros((SIZE, SIZE, 1), np.uint8)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Image, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._paddle = PADDLE_RANGE // 2
+        self._left = BALLS
+        self._spawn()
+        return self._picture(), self._factors()
+
+    def step(self, action: np.int64 | int) -> tuple[Image, float, bool, bool, dict[str, Any]]:
+        move = PADDLE_SPEED * (int(action) - 1)
+        self._paddle = min(max(self._paddle + move, 0), PADDLE_RANGE)
+        reward = 0.0
+        if self._time == FALL:
+            self._spawn()
+        else:
+            self._fall()
+            if self._time == FALL:
+                reward = 1.0 if caught(self._x, self._paddle) else -1.0
+                self._left -= 1
+        return self._picture(), reward, self._left == 0, False, self._factors()
+
+    def _spawn(self) -> None:
+        self._time, self._drift = 0, 0
+        self._x = int(self.np_random.random() * (BALL_RANGE + 1))
+
+    def _fall(self) -> None:
+        # `random` rather than `integers`: ten times as fast for one number.
+        if self._time == 0 or self.np_random.random() < DRIFT_CHANGE:
+            self._drift = int(self.np_random.random() * (2 * MAX_DRIFT + 1)) - MAX_DRIFT
+        if not 0 <= self._x + self._drift <= BALL_RANGE:
+            self._drift = -self._drift
+        self._x += self._drift
+        self._time += 1
+
+    def _picture(self) -> Image:
+        image = self._blank.copy()
+        image[-PADDLE_HEIGHT:, self._paddle : self._paddle + PADDLE_WIDTH, 0] = BRIGHTNESS_PADDLE
+        top = HEIGHTS[self._time]
+        image[top : top + BALL, self._x : self._x + BALL, 0] = self._ball
+        return image
+
+    def _factors(self) -> dict[str, Any]:
+        centre = (self._x + BALL / 2, HEIGHTS[self._time] + BALL / 2)
+        return {
+            "ball": np.array(centre, np.float32) / SIZE,
+            "drift": np.float32(self._drift / SIZE),
+            "paddle": np.float32((self._paddle + PADDLE_WIDTH / 2) / SIZE),
+            "balls_left": np.float32(self._left),
+        }
+
+    def render(self) -> Image | None:
+        return enlarge(self._picture()) if self.render_mode == "rgb_array" else None

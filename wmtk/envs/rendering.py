@@ -1,0 +1,72 @@
+"""Which OpenGL backend MuJoCo draws with: chosen before MuJoCo is imported, as it must be."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+from wmtk.errors import RenderingError
+
+VARIABLE = "MUJOCO_GL"
+DISABLED = "disabled"
+HINT = (
+    "Install one of: `apt-get install libegl1 libgl1-mesa-dri` (EGL, uses a GPU if there is one) "
+    "or `apt-get install libosmesa6` (OSMesa, software only). "
+    "Without pictures: the option obs=state."
+)
+EGL_PLATFORM_DEVICE = 0x313F
+MAX_DEVICES = 16
+
+
+def choose_backend() -> str:
+    """Set MUJOCO_GL unless the user has; returns its value, "" for MuJoCo's own choice."""
+    if VARIABLE not in os.environ and sys.platform.startswith("linux"):
+        # Not glfw, MuJoCo's first choice: it needs a display and warns when there is none.
+        os.environ[VARIABLE] = "egl" if has_egl() else "osmesa" if has_osmesa() else DISABLED
+    return os.environ.get(VARIABLE, "")
+
+
+def require_backend() -> None:
+    """Refuse to draw when there is nothing to draw with."""
+    if os.environ.get(VARIABLE) == DISABLED:
+        raise RenderingError("Pictures need EGL or OSMesa; neither works on this machine.", HINT)
+
+
+def has_osmesa() -> bool:
+    for name in ("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"):
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def has_egl() -> bool:
+    """Whether an EGL device can be initialised, as dm_control will do.
+
+    Not through PyOpenGL, which would bind itself to EGL for good and spoil OSMesa.
+    """
+    try:
+        egl = ctypes.CDLL("libEGL.so.1")
+    except OSError:
+        return False
+    find = egl.eglGetProcAddress
+    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+    query, platform_display = find(b"eglQueryDevicesEXT"), find(b"eglGetPlatformDisplayEXT")
+    if not query or not platform_display:
+        return False
+    pointer, integer = ctypes.c_void_p, ctypes.c_int
+    query_devices = ctypes.CFUNCTYPE(ctypes.c_uint, integer, pointer, pointer)(query)
+    get_display = ctypes.CFUNCTYPE(pointer, ctypes.c_uint, pointer, pointer)(platform_display)
+    devices, count = (pointer * MAX_DEVICES)(), integer()
+    if not query_devices(MAX_DEVICES, devices, ctypes.addressof(count)):
+        return False
+    egl.eglInitialize.argtypes, egl.eglTerminate.argtypes = [pointer] * 3, [pointer]
+    for device in devices[: count.value]:
+        display = get_display(EGL_PLATFORM_DEVICE, device, None)
+        if display and egl.eglInitialize(display, None, None):
+            egl.eglTerminate(display)
+            return True
+    return False

@@ -1,0 +1,183 @@
+"""Tasks by name: what `atari_pong`, `dmc_walker_walk` or `CartPole-v1` stand for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any, Literal
+
+import gymnasium as gym
+
+from wmtk.envs import foreign
+from wmtk.envs.options import (
+    AtariOptions,
+    DmcOptions,
+    GymnasiumOptions,
+    did_you_mean,
+    read_options,
+)
+from wmtk.errors import MissingDependencyError, SpaceError, TaskError
+from wmtk.spaces import ArraySpec, flatten_space
+
+Kind = Literal["atari", "dmc", "gymnasium", "module", "entry_point"]
+Options = AtariOptions | DmcOptions | GymnasiumOptions
+
+
+@dataclass(frozen=True)
+class ResolvedTask:
+    """A task with every setting filled in; small and picklable, so that a worker can build it."""
+
+    task: str
+    kind: Kind
+    env_id: str
+    options: Options
+    versions: dict[str, str]
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        return dataclasses.asdict(self.options)
+
+    @property
+    def action_repeat(self) -> int:
+        return self.options.repeat
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was resolved, ready for JSON: shown to the user and stored with the data."""
+        settings = {"task": self.task, "kind": self.kind, "env_id": self.env_id, **self.kwargs}
+        if self.kind == "atari":
+            settings |= ATARI_RULES
+        if self.kind == "dmc" and isinstance(self.options, DmcOptions):
+            from wmtk.envs import dmc
+
+            settings["camera"] = dmc.camera(dmc.find_task(self.env_id)[0], self.options)
+        return {**settings, "versions": self.versions}
+
+    def make(self) -> gym.Env[Any, Any]:
+        """Build the environment; seed it with `reset(seed=…)`."""
+        env = self._build()
+        try:
+            check_spaces(env)
+        except SpaceError:
+            env.close()
+            raise
+        return env
+
+    def _build(self) -> gym.Env[Any, Any]:
+        options = self.options
+        if isinstance(options, AtariOptions):
+            from wmtk.envs import atari
+
+            return atari.AtariEnv(atari.find_rom(self.env_id), options, render_mode="rgb_array")
+        if isinstance(options, DmcOptions):
+            from wmtk.envs import dmc
+
+            return dmc.DmcEnv(*dmc.find_task(self.env_id), options, render_mode="rgb_array")
+        maker: foreign.Maker | None = None
+        if self.kind == "module":
+            maker = foreign.module_maker(self.task)
+        elif self.kind == "entry_point":
+            maker = foreign.load_entry_point(self.task)
+        return foreign.build(self.task, self.env_id, maker, options)
+
+
+# Not options, but part of what the numbers mean.
+ATARI_RULES = {
+    "pooling": "max of the last two frames (of their greys, unless rgb)",
+    "resize": "area mean, through 84x84",
+    "noops": "uniform over 1..noop_max, not counted in time_limit",
+    "life_loss": "neither ends an episode nor is shown",
+    "time_limit_unit": "frames, as truncation",
+}
+
+
+def make_env(task: str, **options: Any) -> gym.Env[Any, Any]:
+    """The environment of a task; `resolve` tells with which settings."""
+    return resolve(task, **options).make()
+
+
+def resolve(task: str, **options: Any) -> ResolvedTask:
+    """Find out what a task name stands for, without building the environment."""
+    if task.startswith(("atari_", "ALE/")):
+        from wmtk.envs import atari
+
+        env_id = atari.ale_id(atari.find_rom(task))
+        return _resolved(task, "atari", env_id, AtariOptions, options, ["ale_py", "cv2"])
+    if task.startswith("dmc_"):
+        from wmtk.envs import dmc
+
+        env_id = "dmc_" + "_".join(dmc.find_task(task))
+        return _resolved(task, "dmc", env_id, DmcOptions, options, ["dm_control", "mujoco"])
+    if foreign.entry_point(task) is not None:
+        return _resolved(task, "entry_point", task, GymnasiumOptions, options, [])
+    if ":" in task:
+        foreign.module_maker(task)
+        module, _, env_id = task.partition(":")
+        return _resolved(task, "module", env_id, GymnasiumOptions, options, [module])
+    if foreign.registered(task):
+        modules = [str(gym.spec(task).entry_point)]
+        return _resolved(task, "gymnasium", task, GymnasiumOptions, options, modules)
+    raise _unknown(task)
+
+
+def _resolved(
+    task: str,
+    kind: Kind,
+    env_id: str,
+    cls: type[Options],
+    options: dict[str, Any],
+    modules: list[str],
+) -> ResolvedTask:
+    values = read_options(cls, task, options)
+    try:
+        json.dumps(dataclasses.asdict(values))
+    except (TypeError, ValueError) as error:
+        message = f"The options of {task} cannot be stored: {error}."
+        raise TaskError(message, "Use plain numbers, texts, lists and dicts.") from error
+    versions = {"gymnasium": metadata.version("gymnasium")}
+    point = foreign.entry_point(task) if kind == "entry_point" else None
+    if point is not None and point.dist is not None:
+        versions[point.dist.name] = point.dist.version
+    return ResolvedTask(task, kind, env_id, values, versions | foreign.distributions(modules))
+
+
+def known_tasks() -> list[str]:
+    """Every task that can be named here and now: for suggestions and completion."""
+    names = [*foreign.entry_point_names()]
+    names += [name for name in gym.registry if foreign.registered(name)]
+    try:
+        from wmtk.envs import atari
+
+        names += [f"atari_{rom}" for rom in atari.games()]
+    except MissingDependencyError:
+        pass
+    try:
+        from wmtk.envs import dmc
+
+        names += dmc.tasks()
+    except MissingDependencyError:
+        pass
+    return sorted(names)
+
+
+def _unknown(task: str) -> TaskError:
+    hint = did_you_mean(task, known_tasks())
+    general = (
+        "Tasks are atari_<game>, dmc_<domain>_<task>, a gymnasium id such as CartPole-v1, or "
+        "package.module:Id for one that a package registers."
+    )
+    return TaskError(f"Unknown task '{task}'.", f"{hint}\n{general}".strip())
+
+
+def check_spaces(env: gym.Env[Any, Any]) -> None:
+    """Refuse observation and action spaces that cannot be stored or acted in."""
+    flatten_space(env.observation_space)
+    if isinstance(env.action_space, gym.spaces.Dict | gym.spaces.Tuple):
+        kind = type(env.action_space).__name__
+        raise SpaceError(
+            f"Actions that are a {kind} are not supported.",
+            "Flatten them to one Box, Discrete, MultiDiscrete or MultiBinary in a wrapper.",
+        )
+    ArraySpec.from_gymnasium(env.action_space)
