@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Headless rendering for dm_control, and the tracer that the fault tests kill writers with.
 SYSTEM_PACKAGES := libegl1 libgl1-mesa-dri strace
-# One worker a core, and idle ones take over tests of busy ones.
-PYTEST := $(BIN)/pytest -q -n auto --dist worksteal
+# One worker a core, and idle ones take over tests of busy ones. `make check JOBS=0` uses none.
+JOBS ?= auto
+PYTEST := $(BIN)/pytest -q -n $(JOBS) --dist worksteal
 DEMO := demo
 
 .DEFAULT_GOAL := help
