@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wmtk.datasets import compaction, durable, retention
+from wmtk.datasets.cache import ChunkCache
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.header import read_header, write_header
 from wmtk.datasets.log import Change, Log, State
@@ -220,10 +221,10 @@ class Dataset:
         self._state = state
         self.__dict__.pop("episodes", None)
 
-    def open_part(self, entry: PartEntry) -> PartReader:
+    def open_part(self, entry: PartEntry, cache: ChunkCache | None = None) -> PartReader:
         """A reader of one part of this snapshot."""
         with self.reading(entry):
-            return PartReader(self.path, self.schema, entry)
+            return PartReader(self.path, self.schema, entry, cache)
 
     @contextlib.contextmanager
     def reading(self, entry: PartEntry) -> Iterator[None]:

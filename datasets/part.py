@@ -7,9 +7,9 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import durable
+from wmtk.datasets.cache import ChunkCache
 from wmtk.datasets.episode import Episode, Provenance
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.shard import ArrayRecord, ShardReader, data_file, verify_files, write_array
@@ -25,6 +26,7 @@ from wmtk.errors import CorruptDatasetError, DatasetError
 PART_ID = re.compile(r"p[0-9]{8,}-[0-9a-f]{8}")
 _HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
 MAX_PART_ROWS = 2**31
+WHOLE = -1  # in the place of a chunk number: the array as a whole
 
 
 @dataclass(frozen=True)
@@ -189,12 +191,15 @@ def _attributes(
 
 
 class PartReader:
-    """An open part. Its files stay readable through it even after they are evicted."""
+    """Reads one part, through a cache of decoded chunks if one is given."""
 
-    def __init__(self, root: Path, schema: Schema, entry: PartEntry) -> None:
+    def __init__(
+        self, root: Path, schema: Schema, entry: PartEntry, cache: ChunkCache | None = None
+    ) -> None:
         self.path = root / "parts" / entry.part
         self.schema = schema
         self.entry = entry
+        self._cache = cache
         self._shards: dict[str, ShardReader] = {}
         self._specs = dict(schema.arrays())
         metadata = self.path / "zarr.json"
@@ -244,15 +249,50 @@ class PartReader:
             self._shards[path] = reader
         return reader
 
-    def rows(self, path: str, start: int, stop: int) -> NDArray[Any]:
-        """Rows [start, stop) of one array, decoded afresh."""
+    def _cached(self, path: str, number: int, load: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        if self._cache is None:
+            return load()
+        return self._cache.get((self.entry.part, path, number), load)
+
+    def read_into(self, path: str, start: int, out: NDArray[Any]) -> None:
+        """Fill `out` with the rows of one array from row `start` on."""
         shard = self.shard(path)
         size = shard.chunk_rows
-        out = self._specs[path].zeros(stop - start)
+        stop = start + len(out)
         for number in range(start // size, -(-stop // size)):
-            low, high = max(start, number * size), min(stop, (number + 1) * size)
-            chunk = shard.chunk(number)
-            out[low - start : high - start] = chunk[low - number * size : high - number * size]
+            base = number * size
+            low, high = max(start, base), min(stop, base + size)
+            chunk = self._cached(path, number, partial(shard.chunk, number))
+            out[low - start : high - start] = chunk[low - base : high - base]
+
+    def whole(self, path: str) -> NDArray[Any]:
+        """All rows of one array, for data that fits into memory."""
+
+        def load() -> NDArray[Any]:
+            out = np.empty((self.entry.rows, *self._specs[path].shape), self._specs[path].dtype)
+            self.shard(path).whole(out)
+            return out
+
+        return self._cached(path, WHOLE, load)
+
+    def packed(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """All rows of the arrays that the fields of `dtype` name, as one structured array.
+
+        A window of many small arrays is then one copy instead of one for each of them.
+        """
+
+        def load() -> NDArray[Any]:
+            out = np.empty(self.entry.rows, dtype)
+            for path in dtype.names or ():
+                self.shard(path).whole(out[path])
+            return out
+
+        return self._cached("packed", WHOLE, load)
+
+    def rows(self, path: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows [start, stop) of one array."""
+        out = np.empty((stop - start, *self._specs[path].shape), self._specs[path].dtype)
+        self.read_into(path, start, out)
         return out
 
     def episode(self, number: int) -> Episode:
@@ -286,8 +326,3 @@ class PartReader:
         except (DatasetError, ValueError, KeyError) as error:
             found.append(f"{self.path}: {error}")
         return found
-
-    def close(self) -> None:
-        for shard in self._shards.values():
-            shard.close()
-        self._shards.clear()

@@ -125,7 +125,11 @@ def write_array(folder: Path, rows: NDArray[Any], spec: ArraySpec, level: int) -
 
 
 class ShardReader:
-    """Reads chunks of one array; safe to use from several threads."""
+    """Reads chunks of one array; safe to use from several threads.
+
+    No file stays open: a dataset may have more files than a process may hold open, and opening
+    one costs a tenth of decoding a chunk.
+    """
 
     def __init__(self, folder: Path, spec: ArraySpec, record: ArrayRecord) -> None:
         self.path = folder / data_file(spec)
@@ -136,44 +140,47 @@ class ShardReader:
             raise self._corrupt("declares an impossible number of rows")
         if self.chunk_rows * spec.row_bytes > MAX_CHUNK_BYTES:
             raise self._corrupt("declares chunks larger than any that wmtk writes")
-        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
-        try:
-            size = os.fstat(self._descriptor).st_size
-            if size != record.bytes:
-                raise self._corrupt(f"has {size} bytes instead of {record.bytes}")
-            self._index = self._read_index(size)
-        except BaseException:
-            self.close()
-            raise
         self._codec = Zstd()
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
+        self._index = self._read_index(record.bytes)  # (chunks, 2): offset and size
 
     def _corrupt(self, problem: str) -> CorruptDatasetError:
         return CorruptDatasetError(f"{self.path} {problem}.", _HINT, self.path)
 
-    def _read_index(self, size: int) -> list[tuple[int, int]]:
+    def _read(self, length: int, offset: int) -> bytes:
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            return os.pread(descriptor, length, offset)
+        finally:
+            os.close(descriptor)
+
+    def _read_index(self, declared_size: int) -> NDArray[np.uint64]:
+        size = self.path.lstat().st_size
+        if size != declared_size:
+            raise self._corrupt(f"has {size} bytes instead of {declared_size}")
         count = -(-self.rows // self.chunk_rows)
         length = 16 * count + _CRC.size
         if length > size:
             raise self._corrupt("is too short to hold its index")
-        data = os.pread(self._descriptor, length, size - length)
+        data = self._read(length, size - length)
         table = data[: -_CRC.size]
         if len(data) != length or _CRC.pack(google_crc32c.value(table)) != data[-_CRC.size :]:
             raise self._corrupt("has an altered index (checksum mismatch)")
-        index = [(int(offset), int(n)) for offset, n in np.frombuffer(table, "<u8").reshape(-1, 2)]
-        if any(n <= _CRC.size or offset + n > size - length for offset, n in index):
+        index = np.frombuffer(table, "<u8").reshape(count, 2)
+        offsets, sizes = index.astype(object).T  # exact, whatever the numbers
+        if any(sizes <= _CRC.size) or any(offsets + sizes > size - length):
             raise self._corrupt("has an index that points outside the file")
         return index
 
     def chunk(self, number: int) -> NDArray[Any]:
         """Decode one chunk: (chunk_rows, …), the last one padded with zeros."""
-        offset, length = self._index[number]
-        data = os.pread(self._descriptor, length, offset)
-        frame = memoryview(data)[: -_CRC.size]
+        offset, length = map(int, self._index[number])
+        data = self._read(length, offset)
+        frame = data[: -_CRC.size]
         where = f"chunk {number} (bytes {offset} to {offset + length})"
         if len(data) != length:
             raise self._corrupt(f"ends inside {where}")
-        if _CRC.pack(google_crc32c.value(bytes(frame))) != data[-_CRC.size :]:
+        if _CRC.pack(google_crc32c.value(frame)) != data[-_CRC.size :]:
             raise self._corrupt(f"has altered bytes in {where}: checksum mismatch")
         out = np.empty((self.chunk_rows, *self.spec.shape), self._dtype)
         try:
@@ -182,14 +189,11 @@ class ShardReader:
             raise self._corrupt(f"cannot be decoded in {where} ({error})") from error
         return out if out.dtype.isnative else out.astype(self.spec.dtype)
 
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", -1) >= 0:
-            self.close()
+    def whole(self, out: NDArray[Any]) -> None:
+        """Fill `out`, which has all rows, chunk by chunk."""
+        for base in range(0, self.rows, self.chunk_rows):
+            piece = out[base : base + self.chunk_rows]
+            piece[...] = self.chunk(base // self.chunk_rows)[: len(piece)]
 
 
 def verify_files(folder: Path, spec: ArraySpec, record: ArrayRecord) -> list[str]:

@@ -1,0 +1,54 @@
+"""Decoded chunks in memory, at most as many bytes as allowed, the least recently used go first."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Set
+from typing import Any
+
+from numpy.typing import NDArray
+
+Key = tuple[str, str, int]  # part, array, number of the chunk
+
+
+class ChunkCache:
+    """A cache of read-only arrays under a budget of bytes; safe to share between threads."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.bytes = 0
+        self.hits = 0
+        self.misses = 0
+        self._chunks: OrderedDict[Key, NDArray[Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Key, load: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """The chunk under `key`, loaded if need be.
+
+        Two threads that miss the same chunk at once both load it: decoding twice is cheaper
+        than a lock held while decoding.
+        """
+        with self._lock:
+            chunk = self._chunks.get(key)
+            if chunk is not None:
+                self._chunks.move_to_end(key)
+                self.hits += 1
+                return chunk
+            self.misses += 1
+        chunk = load()
+        chunk.setflags(write=False)
+        with self._lock:
+            if key not in self._chunks and chunk.nbytes <= self.budget:
+                self._chunks[key] = chunk
+                self.bytes += chunk.nbytes
+                while self.bytes > self.budget:
+                    _, oldest = self._chunks.popitem(last=False)
+                    self.bytes -= oldest.nbytes
+        return chunk
+
+    def drop_parts(self, parts: Set[str]) -> None:
+        """Forget the chunks of parts that are gone."""
+        with self._lock:
+            for key in [key for key in self._chunks if key[0] in parts]:
+                self.bytes -= self._chunks.pop(key).nbytes

@@ -1,0 +1,308 @@
+"""Batches of sequences for training: (B, L) windows of episodes, drawn reproducibly."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.datasets.cache import ChunkCache
+from wmtk.datasets.dataset import Dataset
+from wmtk.datasets.part import PartEntry, PartReader
+from wmtk.datasets.table import EpisodeTable, Selection
+from wmtk.errors import EvictedError, UsageError
+
+MEMORY = 512 * 2**20  # bytes of decoded chunks that a sampler keeps
+SMALL_ROW = 64  # bytes: arrays with such rows are read for a whole part at once
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset to draw from, how often, and which of its episodes."""
+
+    dataset: Dataset
+    weight: float = 1.0
+    select: Selection | None = None
+
+    def table(self) -> EpisodeTable:
+        table = self.dataset.episodes
+        return table if self.select is None else table.where(self.select(table))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B windows of L rows. Row t holds what `schema.ALIGNMENT` says; beyond `mask` it is zero."""
+
+    obs: Mapping[str, NDArray[Any]]  # each (B, L, …)
+    action: NDArray[Any]  # (B, L, …)
+    reward: NDArray[np.float32]  # (B, L)
+    terminated: NDArray[np.bool_]  # (B, L)
+    truncated: NDArray[np.bool_]  # (B, L)
+    # True where an episode begins. A window from the middle of an episode has none: the model
+    # starts it from its zero state, but the action that led to its first row is known.
+    is_first: NDArray[np.bool_]  # (B, L)
+    mask: NDArray[np.bool_]  # (B, L), false on the padding of short episodes
+    info: Mapping[str, NDArray[Any]]  # each (B, L, …), the keys that were asked for
+    source: NDArray[np.int64]  # (B,) number of the source
+    episode: NDArray[np.int64]  # (B,) number of the episode in its dataset
+    start: NDArray[np.int64]  # (B,) first row of the window in its episode
+    step: int
+    versions: tuple[int, ...]  # of the datasets, when the batch was drawn
+
+
+@dataclass(frozen=True)
+class _View:
+    """A source at one version: its episodes, and the parts that were opened so far."""
+
+    source: Source
+    version: int
+    table: EpisodeTable
+    last_row: NDArray[np.int64]  # cumulative rows, for drawing over steps
+    readers: dict[str, PartReader]
+
+
+_Window = tuple[_View, PartEntry, int, int]  # …, first row of the part, number of rows
+
+
+class _Windows(NamedTuple):
+    """The windows of a batch, each column (B,)."""
+
+    source: NDArray[np.int64]
+    part: NDArray[np.int64]  # index into the parts of the source
+    first: NDArray[np.int64]  # row of the part
+    start: NDArray[np.int64]  # row of the episode
+    rows: NDArray[np.int64]
+    episode: NDArray[np.int64]
+
+
+class SequenceSampler:
+    """Draws batches as a pure function of (seed, step, versions of the datasets).
+
+    Decoded data is kept up to `memory` bytes: a dataset that fits is served from memory as whole
+    arrays, a larger one by chunks, decoded as needed from compressed files in the page cache.
+    """
+
+    def __init__(
+        self,
+        sources: Dataset | Source | Sequence[Dataset | Source],
+        *,
+        batch_size: int,
+        length: int,
+        seed: int = 0,
+        uniform_over: Literal["episodes", "steps"] = "episodes",
+        info: Sequence[str] = (),
+        memory: int = MEMORY,
+    ) -> None:
+        given = sources if isinstance(sources, Sequence) else [sources]
+        self.sources = [s if isinstance(s, Source) else Source(s) for s in given]
+        if not self.sources or any(source.weight < 0 for source in self.sources):
+            raise UsageError("A sampler needs datasets with weights of 0 or more.")
+        if batch_size < 1 or length < 1 or seed < 0:
+            raise UsageError(
+                f"Batches of {batch_size} × {length} with seed {seed} cannot be drawn.",
+                "Batch size and length must be 1 or more, the seed 0 or more.",
+            )
+        if uniform_over not in ("episodes", "steps"):
+            raise UsageError(f"Cannot draw uniformly over {uniform_over!r}.", "episodes or steps.")
+        self.batch_size = batch_size
+        self.length = length
+        self.seed = seed
+        self.uniform_over = uniform_over
+        self.memory = memory
+        self.cache = ChunkCache(memory)
+        self.step = 0  # of the next batch
+        self._schema = self.sources[0].dataset.schema
+        for source in self.sources[1:]:
+            names = f"{self.sources[0].dataset.path} and {source.dataset.path}"
+            self._schema.require_same_arrays(source.dataset.schema, names)
+        if unknown := [key for key in info if key not in self._schema.info]:
+            raise UsageError(
+                f"The datasets hold no info {unknown}.", f"They hold: {list(self._schema.info)}."
+            )
+        keep = {f"info/{key}" for key in info}
+        wanted = {
+            path: spec
+            for path, spec in self._schema.arrays()
+            if not path.startswith("info/") or path in keep
+        }
+        self._paths = list(wanted)
+        self._large = {path: s for path, s in wanted.items() if s.row_bytes > SMALL_ROW}
+        fields = [(path, s.dtype, s.shape) for path, s in wanted.items() if path not in self._large]
+        self._small = np.dtype(fields)
+        self._refreshing = threading.Lock()
+        self._views = self._look({})
+
+    # --- the data ---
+
+    def _look(self, readers: Mapping[str, PartReader]) -> tuple[_View, ...]:
+        """The sources as they are now; `readers` are parts that were opened before."""
+        views = []
+        for source in self.sources:
+            table = source.table()
+            if not len(table) and source.weight > 0:
+                raise UsageError(
+                    f"{source.dataset.path} has no episode to sample"
+                    + (" that was selected." if source.select else "."),
+                    "Collect some first, or relax the selection.",
+                )
+            still = {e.part: readers[e.part] for e in table.parts if e.part in readers}
+            last_row = np.cumsum(table.length + 1)
+            views.append(_View(source, source.dataset.version, table, last_row, still))
+        decoded = sum(spec.row_bytes for spec in self._large.values()) + self._small.itemsize
+        # All rows of the parts count, selected or not: they share the chunks.
+        self._resident = decoded * sum(e.rows for v in views for e in v.table.parts) <= self.memory
+        return tuple(views)
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        return tuple(view.version for view in self._views)
+
+    def refresh(self) -> bool:
+        """Follow the datasets to their newest versions; returns whether any has moved."""
+        with self._refreshing:
+            for source in self.sources:
+                source.dataset.refresh()
+            if self.versions == tuple(source.dataset.version for source in self.sources):
+                return False
+            before = {part: reader for view in self._views for part, reader in view.readers.items()}
+            self._views = self._look(before)
+            after = {part for view in self._views for part in view.readers}
+            self.cache.drop_parts(before.keys() - after)
+        return True
+
+    # --- drawing ---
+
+    def _draw(self, views: Sequence[_View], step: int) -> _Windows:
+        B, L = self.batch_size, self.length
+        rng = np.random.Generator(np.random.Philox(key=np.array([self.seed, step], np.uint64)))
+        weights = np.array([view.source.weight for view in views])
+        pick, which, where = rng.random((3, B))
+        source = np.searchsorted(np.cumsum(weights / weights.sum()), pick, side="right")
+        source = np.minimum(source, len(weights) - 1)
+        part, first, start, rows, episode = np.empty((5, B), np.int64)
+        for number, view in enumerate(views):
+            mine = source == number
+            if not mine.any():
+                continue
+            if self.uniform_over == "episodes":
+                index = (which[mine] * len(view.table)).astype(np.int64)
+            else:
+                row = (which[mine] * view.last_row[-1]).astype(np.int64)
+                index = np.searchsorted(view.last_row, row, side="right")
+            held = view.table.length[index] + 1
+            # Uniform within the episode, then clipped, so that ends are seen often.
+            offset = np.minimum((where[mine] * held).astype(np.int64), np.maximum(held - L, 0))
+            part[mine] = view.table.part[index]
+            first[mine] = view.table.start[index] + offset
+            start[mine] = offset
+            rows[mine] = np.minimum(held, L)
+            episode[mine] = view.table.episode[index]
+        return _Windows(source, part, first, start, rows, episode)
+
+    def sample(self, step: int | None = None) -> Batch:
+        """The batch of a step: by default the next one, which moves `step` on."""
+        number = self.step if step is None else step
+        while True:
+            try:
+                batch = self._read(number)
+                break
+            except EvictedError:
+                # Another process evicted or compacted: draw the batch from the newest version.
+                if not self.refresh():
+                    raise
+        if step is None:
+            self.step += 1
+        return batch
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            yield self.sample()
+
+    def _read(self, step: int) -> Batch:
+        B, L = self.batch_size, self.length
+        views = self._views  # one snapshot, whatever a refresh does meanwhile
+        drawn = self._draw(views, step)
+        arrays = {path: np.empty((B, L, *s.shape), s.dtype) for path, s in self._large.items()}
+        small = np.empty((B, L), self._small)
+        where = (drawn.source, drawn.part, drawn.first, drawn.rows)
+        windows = [
+            (views[source], views[source].table.parts[part], first, rows)
+            for source, part, first, rows in zip(*(c.tolist() for c in where), strict=True)
+        ]
+        self._copy(windows, small, lambda reader: reader.packed(self._small))
+        for path, array in arrays.items():
+            if self._resident:
+                self._copy(windows, array, partial(PartReader.whole, path=path))
+            else:
+                self._decode(windows, array, path)
+        arrays |= {path: np.ascontiguousarray(small[path]) for path in self._small.names or ()}
+        is_first = np.zeros((B, L), bool)
+        is_first[:, 0] = drawn.start == 0
+
+        def group(prefix: str) -> dict[str, NDArray[Any]]:
+            paths = [path for path in self._paths if path.startswith(prefix)]
+            return {path.removeprefix(prefix): arrays[path] for path in paths}
+
+        return Batch(
+            obs=group("obs/"),
+            action=arrays["action"],
+            reward=arrays["reward"].astype(np.float32),
+            terminated=arrays["terminated"],
+            truncated=arrays["truncated"],
+            is_first=is_first,
+            mask=np.arange(L) < drawn.rows[:, None],
+            info=group("info/"),
+            source=drawn.source,
+            episode=drawn.episode,
+            start=drawn.start,
+            step=step,
+            versions=tuple(view.version for view in views),
+        )
+
+    def _reader(self, view: _View, entry: PartEntry) -> PartReader:
+        reader = view.readers.get(entry.part)
+        if reader is None:
+            reader = view.source.dataset.open_part(entry, self.cache)
+            view.readers[entry.part] = reader
+        return reader
+
+    def _copy(
+        self,
+        windows: Sequence[_Window],
+        out: NDArray[Any],
+        load: Callable[[PartReader], NDArray[Any]],
+    ) -> None:
+        """Fill `out` (B, L, …) from all rows of each part, as `load` gives them, then zeros."""
+        blocks: dict[str, NDArray[Any]] = {}
+        for b, (view, entry, first, rows) in enumerate(windows):
+            block = blocks.get(entry.part)
+            if block is None:
+                with view.source.dataset.reading(entry):
+                    block = blocks[entry.part] = load(self._reader(view, entry))
+            out[b, :rows] = block[first : first + rows]
+            if rows < self.length:
+                out[b, rows:] = 0
+
+    def _decode(self, windows: Sequence[_Window], out: NDArray[Any], path: str) -> None:
+        """Fill `out` (B, L, …) from only the chunks that the windows touch, then zeros."""
+        for b, (view, entry, first, rows) in enumerate(windows):
+            with view.source.dataset.reading(entry):
+                self._reader(view, entry).read_into(path, first, out[b, :rows])
+            out[b, rows:] = 0
+
+    # --- saving the position ---
+
+    def state(self) -> dict[str, Any]:
+        """The position, as JSON-ready data."""
+        return {"seed": self.seed, "step": self.step, "versions": list(self.versions)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken. The datasets' versions are the caller's to open."""
+        if state["seed"] != self.seed:
+            raise UsageError(f"The position is of seed {state['seed']}, not of {self.seed}.")
+        self.step = int(state["step"])
