@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import gymnasium as gym
@@ -51,6 +52,17 @@ def camera(domain: str, options: DmcOptions) -> int:
     return CAMERAS.get(domain, 0) if options.camera is None else options.camera
 
 
+def _load(domain: str, task: str) -> Any:
+    """The suite's environment without its time limit: ours may be longer."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # MuJoCo warns about the suite's own files: not the user's
+    try:
+        return suite.load(domain, task, task_kwargs={"time_limit": float("inf")})
+    finally:
+        logger.setLevel(level)
+
+
 class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
     """One task. Actions lie in [−1, 1]; rewards are summed over the repeats of an action.
 
@@ -71,8 +83,7 @@ class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
         self.render_mode = render_mode
         if options.obs != "state":
             require_backend()
-        # The limit is counted here, so that it may be longer than the suite's.
-        self._env = suite.load(domain, task, task_kwargs={"time_limit": float("inf")})
+        self._env = _load(domain, task)
         self._camera = camera(domain, options)
         cameras = self._env.physics.model.ncam
         if self._camera >= cameras:
@@ -119,7 +130,8 @@ class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
     def step(
         self, action: NDArray[np.float32]
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        scaled = self._low + (np.clip(action, -1.0, 1.0) + 1) / 2 * (self._high - self._low)
+        clipped = np.clip(np.asarray(action, np.float64), -1.0, 1.0)
+        scaled = self._low + (clipped + 1) / 2 * (self._high - self._low)
         reward, terminated, truncated = 0.0, False, False
         for _ in range(self.options.repeat):
             time_step = self._env.step(scaled)
@@ -144,7 +156,7 @@ class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
         size = self.options.size
         try:
             image = self._env.physics.render(size, size, camera_id=self._camera)
-        except (RuntimeError, ImportError, AttributeError) as error:
+        except Exception as error:  # PyOpenGL's errors have no common base
             raise RenderingError(f"MuJoCo cannot draw on this machine ({error}).", HINT) from error
         return np.ascontiguousarray(image, np.uint8)
 

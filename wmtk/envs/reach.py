@@ -22,10 +22,12 @@ TARGET_JUMP = 0.03  # probability a step
 SHARPNESS = 2.0  # reward = exp(−SHARPNESS · distance)
 EPISODE_STEPS = 100
 
-# Mean undiscounted returns over 20,000 episodes, ± the standard error of that mean. The second
-# is that of `reach_controller` with its gains tuned for it: near the optimum, not proven to be it.
-RANDOM_RETURN = 0.0
-CONTROLLER_RETURN = 0.0
+# Mean undiscounted returns over 20,000 episodes; the standard error is 0.07. The second is that of
+# `reach_controller`: near the optimum, not proven to be it. A planner that knows the dynamics and
+# the reward (cross-entropy method, 15 steps ahead) does not beat it: −0.003 ± 0.002 on the same
+# 150 episodes.
+RANDOM_RETURN = 18.6
+CONTROLLER_RETURN = 79.5
 
 
 class ReachEnv(gym.Env[Image, Floats]):
@@ -56,7 +58,7 @@ class ReachEnv(gym.Env[Image, Floats]):
 
     def step(self, action: Floats) -> tuple[Image, float, bool, bool, dict[str, Any]]:
         random = self.np_random
-        push_x, push_y = (min(max(float(force), -1.0), 1.0) for force in action)
+        push_x, push_y = (min(max(force, -1.0), 1.0) for force in np.asarray(action).tolist())
         noise_x, noise_y = random.standard_normal(2).tolist()
         self._vx = DRAG * self._vx + FORCE * push_x + NOISE * noise_x
         self._vy = DRAG * self._vy + FORCE * push_y + NOISE * noise_y
@@ -95,10 +97,11 @@ def _stopped(position: float, velocity: float) -> tuple[float, float]:
 
 
 def _draw(channels: Image, x: float, y: float, diameter: int) -> None:
-    """Draw a disc at (x, y) in [−1, 1]²; at the walls it touches the edge of the picture."""
-    steps = PHASES * (SIZE - diameter - 1)  # one pixel less, for the shifted discs
-    left, phase_x = divmod(round((x + 1) / 2 * steps), PHASES)
-    top, phase_y = divmod(round((y + 1) / 2 * steps), PHASES)
+    """Draw a disc at (x, y) in [−1, 1]²; at the walls the larger one touches the edge."""
+    steps = PHASES * (SIZE - TARGET - 1)  # one pixel less, for the shifted discs
+    margin = PHASES * (TARGET - diameter) // 2
+    left, phase_x = divmod(round((x + 1) / 2 * steps) + margin, PHASES)
+    top, phase_y = divmod(round((y + 1) / 2 * steps) + margin, PHASES)
     sprite = disc(diameter, 255, phase_x, phase_y)
     channels[top : top + diameter + 1, left : left + diameter + 1] = sprite[..., None]
 

@@ -21,7 +21,8 @@ MAX_DEVICES = 16
 
 def choose_backend() -> str:
     """Set MUJOCO_GL unless the user has; returns its value, "" for MuJoCo's own choice."""
-    if VARIABLE not in os.environ and sys.platform.startswith("linux"):
+    late = "dm_control._render" in sys.modules  # it has chosen by itself
+    if VARIABLE not in os.environ and sys.platform.startswith("linux") and not late:
         # Not glfw, MuJoCo's first choice: it needs a display and warns when there is none.
         os.environ[VARIABLE] = "egl" if has_egl() else "osmesa" if has_osmesa() else DISABLED
     return os.environ.get(VARIABLE, "")
@@ -63,10 +64,7 @@ def has_egl() -> bool:
     devices, count = (pointer * MAX_DEVICES)(), integer()
     if not query_devices(MAX_DEVICES, devices, ctypes.addressof(count)):
         return False
-    egl.eglInitialize.argtypes, egl.eglTerminate.argtypes = [pointer] * 3, [pointer]
-    for device in devices[: count.value]:
-        display = get_display(EGL_PLATFORM_DEVICE, device, None)
-        if display and egl.eglInitialize(display, None, None):
-            egl.eglTerminate(display)
-            return True
-    return False
+    egl.eglInitialize.argtypes = [pointer] * 3
+    # Never eglTerminate: a display is one per process, and another library may be using it.
+    displays = (get_display(EGL_PLATFORM_DEVICE, device, None) for device in devices[: count.value])
+    return any(display and egl.eglInitialize(display, None, None) for display in displays)
