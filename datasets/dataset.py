@@ -391,7 +391,7 @@ class Dataset:
         retention.read_tag(self.path, name)
         with durable.writing(self.path):
             retention.tag_path(self.path, name).unlink(missing_ok=True)
-            durable.sync_directory(self.path / "tags")
+            durable.sync(self.path / "tags")
         self.refresh()
         self._tidy()
 

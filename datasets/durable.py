@@ -11,11 +11,13 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from wmtk.errors import CorruptDatasetError, DatasetError, ReadOnlyError, StorageFullError
 
+SYNC_THREADS = 8
 MAX_JSON_BYTES = 256 * 2**20
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
@@ -42,23 +44,34 @@ def writing(root: Path) -> Iterator[None]:
         raise
 
 
-def sync_directory(path: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: Path) -> None:
+    """Make the content of a file, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file that nobody looks at yet and make its content durable."""
+def sync_tree(path: Path) -> None:
+    """Make everything below a folder durable.
+
+    At once rather than one after the other: the file system then commits its journal once or
+    twice instead of once per file, which is many times faster on a busy disk.
+    """
+    with ThreadPoolExecutor(SYNC_THREADS) as pool:
+        list(pool.map(sync, [*path.rglob("*"), path]))
+
+
+def write_file(path: Path, data: bytes, *, durably: bool = True) -> None:
+    """Write a file that nobody looks at yet; its content is durable unless that is put off."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
+        if durably:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -76,7 +89,7 @@ def replace_file(path: Path, data: bytes) -> None:
     except BaseException:
         staged.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    sync(path.parent)
 
 
 def create_exclusively(path: Path, data: bytes) -> None:
@@ -100,7 +113,7 @@ def create_exclusively(path: Path, data: bytes) -> None:
             raise
     finally:
         staged.unlink(missing_ok=True)
-    sync_directory(path.parent)
+    sync(path.parent)
 
 
 def remove_tree(path: Path) -> None:

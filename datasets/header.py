@@ -50,7 +50,7 @@ def write_header(
             durable.write_file(root / name / "zarr.json", durable.to_bytes(document))
         document = {**_GROUP, "attributes": {"wmtk": durable.sealed(header)}}
         durable.write_file(root / "zarr.json", durable.to_bytes(document))
-        durable.sync_directory(root)
+        durable.sync(root)
 
 
 def _empty_array(description: str) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def write_part(
                 except BaseException:
                     durable.remove_tree(staging)
                     raise
-            durable.sync_directory(root / "parts")
+            durable.sync(root / "parts")
             return entry
 
 
@@ -132,7 +132,7 @@ def _fill(
             if parent == folder:
                 break
             if parent not in folders:  # "obs", "info" and nested keys are groups
-                durable.write_file(parent / "zarr.json", group)
+                durable.write_file(parent / "zarr.json", group, durably=False)
                 folders.add(parent)
         folders.add(target)
         rows = np.concatenate([column[path] for column in columns])
@@ -140,9 +140,8 @@ def _fill(
     attributes = {"wmtk": _attributes(part, episodes, records)}
     document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
     data = durable.to_bytes(document)
-    durable.write_file(folder / "zarr.json", data)
-    for target in folders:
-        durable.sync_directory(target)
+    durable.write_file(folder / "zarr.json", data, durably=False)
+    durable.sync_tree(folder)
     size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
     table = attributes["wmtk"]["episodes"]
     return PartEntry(

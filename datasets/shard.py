@@ -113,12 +113,12 @@ class ArrayRecord:
 
 
 def write_array(folder: Path, rows: NDArray[Any], spec: ArraySpec, level: int) -> ArrayRecord:
-    """Write `rows` as a zarr array in `folder`, which exists and is empty."""
+    """Write `rows` as a zarr array in `folder`, which is empty; the caller makes it durable."""
     chunk = chunk_rows(spec, len(rows))
     data = _encode(rows, spec, chunk, level)
     metadata = to_bytes(_metadata(spec, len(rows), chunk, level))
-    write_file(folder / data_file(spec), data)
-    write_file(folder / "zarr.json", metadata)
+    write_file(folder / data_file(spec), data, durably=False)
+    write_file(folder / "zarr.json", metadata, durably=False)
     return ArrayRecord(
         len(rows), chunk, len(data), google_crc32c.value(data), google_crc32c.value(metadata)
     )

@@ -179,7 +179,8 @@ class ArraySpec:
             dtype = np.dtype(self.dtype).type
             return spaces.MultiDiscrete(high - low + 1, dtype=dtype, start=low)
         if self.kind == "multi_binary":
-            return spaces.MultiBinary(list(self.shape))
+            shape = self.shape
+            return spaces.MultiBinary(shape[0] if len(shape) == 1 else list(shape))
         return spaces.Box(low, high, self.shape, np.dtype(self.dtype).type)
 
     def __str__(self) -> str:

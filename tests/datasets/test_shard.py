@@ -1,0 +1,56 @@
+"""Array files: what we write zarr-python reads, and what we read is what was written."""
+
+import numpy as np
+import pytest
+import zarr
+
+from wmtk.datasets.shard import ShardReader, chunk_rows, data_file, write_array
+from wmtk.errors import CorruptDatasetError
+from wmtk.spaces import DTYPES, ArraySpec
+
+
+def random_rows(spec: ArraySpec, rows: int) -> np.ndarray:
+    data = np.random.default_rng(0).integers(0, 2**15, (rows, *spec.shape))
+    return data.astype(spec.dtype)
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize(("shape", "rows"), [((), 1), ((3,), 7), ((40, 40), 150)])
+def test_zarr_and_we_read_the_same(tmp_path, dtype, shape, rows) -> None:
+    spec = ArraySpec("box", shape, dtype)
+    data = random_rows(spec, rows)
+    record = write_array(tmp_path, data, spec, level=5)
+    array = zarr.open_array(tmp_path, mode="r")
+    assert array.dtype == data.dtype
+    np.testing.assert_array_equal(array[:], data)
+    out = np.empty_like(data)
+    ShardReader(tmp_path, spec, record).whole(out)
+    np.testing.assert_array_equal(out, data)
+
+
+def test_chunks_are_64_frames_more_for_small_rows_fewer_for_huge_ones() -> None:
+    assert chunk_rows(ArraySpec("box", (64, 64, 1), "uint8"), 10_000) == 64
+    assert chunk_rows(ArraySpec("box", (64, 64, 3), "uint8"), 10_000) == 64
+    assert chunk_rows(ArraySpec("box", (), "float64"), 10_000) == 10_000
+    assert chunk_rows(ArraySpec("box", (1024, 1024, 3), "uint8"), 10_000) == 1
+    assert chunk_rows(ArraySpec("box", (64, 64, 1), "uint8"), 20) == 20
+
+
+def test_all_zero_chunks_are_written_not_left_out(tmp_path) -> None:
+    spec = ArraySpec("box", (64, 64, 1), "uint8")
+    write_array(tmp_path, spec.zeros(200), spec, level=5)
+    file = tmp_path / data_file(spec)
+    index = np.frombuffer(file.read_bytes()[-(16 * 4 + 4) : -4], "<u8").reshape(4, 2)
+    assert (index[:, 1] > 4).all()
+
+
+@pytest.mark.parametrize("where", [0, 50, -1, -30])
+def test_a_flipped_bit_is_found(tmp_path, where) -> None:
+    spec = ArraySpec("box", (64, 64, 1), "uint8")
+    record = write_array(tmp_path, random_rows(spec, 100), spec, level=5)
+    file = tmp_path / data_file(spec)
+    data = bytearray(file.read_bytes())
+    data[where] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CorruptDatasetError, match=file.name):
+        ShardReader(tmp_path, spec, record).whole(spec.zeros(100))
