@@ -49,7 +49,7 @@ def write_header(
             document = _empty_array(description)
             durable.write_file(root / name / "zarr.json", durable.to_bytes(document))
         document = {**_GROUP, "attributes": {"wmtk": durable.sealed(header)}}
-        durable.write_file(root / "zarr.json", durable.to_bytes(document))
+        durable.write_file(root / "zarr.json", durable.to_bytes(document, indent=1))
         durable.sync(root)
 
 
