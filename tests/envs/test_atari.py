@@ -160,7 +160,7 @@ def test_sticky_actions_are_the_only_randomness_after_the_noops(sticky: float) -
     assert same == (sticky == 0.0)
 
 
-@pytest.mark.parametrize("sticky", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("sticky", [0.0, 0.25])
 def test_the_sticky_probability_is_per_frame(sticky: float) -> None:
     # With everything else fixed, the emulator's own state tells whether an action was taken: in
     # Breakout the paddle moves on the first frame of RIGHT exactly if it was not dropped.
@@ -170,14 +170,14 @@ def test_the_sticky_probability_is_per_frame(sticky: float) -> None:
         env.step(0)
     start, moved = env.ale.cloneState(include_rng=False), []
     before = int(env.ale.getRAM()[70])
-    for _ in range(600):
+    for _ in range(300):
         env.ale.restoreState(start)
         env.ale.act(ale_py.Action.NOOP)
         env.ale.act(ale_py.Action.RIGHT)
         env.ale.act(ale_py.Action.NOOP)  # whatever this one is, the paddle tells about the last
         moved.append(int(env.ale.getRAM()[70]) != before)
     dropped = 1 - np.mean(moved)
-    assert abs(dropped - sticky) < 0.06
+    assert abs(dropped - sticky) < 0.08
 
 
 def test_losing_a_life_ends_nothing_and_the_last_one_does() -> None:

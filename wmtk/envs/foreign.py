@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -95,7 +95,7 @@ def module_maker(task: str) -> Maker | None:
         if callable(maker):
             return maker
         prefix = module.__name__.partition(".")[0]
-        ids = [name for name, spec in gym.registry.items() if _module(spec).startswith(prefix)]
+        ids = [name for name, spec in gym.registry.items() if home(spec).startswith(prefix)]
         names = {name for name in vars(module) if name.endswith("Env")}
         suggestion = did_you_mean(env_id, [*ids, *names])
         raise TaskError(
@@ -104,8 +104,9 @@ def module_maker(task: str) -> Maker | None:
         ) from error
 
 
-def _module(spec: gym.envs.registration.EnvSpec) -> str:
-    return str(getattr(spec.entry_point, "__module__", spec.entry_point))
+def home(spec: gym.envs.registration.EnvSpec) -> str:
+    """The module of a registered environment."""
+    return str(getattr(spec.entry_point, "__module__", spec.entry_point)).partition(":")[0]
 
 
 def build(
@@ -142,8 +143,9 @@ def build(
     return env
 
 
-def distributions(modules: Iterable[str]) -> dict[str, str]:
-    """Versions of the installed distributions that hold these top-level modules."""
-    known = metadata.packages_distributions()
-    names = {name for module in modules for name in known.get(module.partition(".")[0], [])}
-    return {name: metadata.version(name) for name in sorted(names)}
+def providers(module: str) -> list[str]:
+    """The installed distributions that hold this module."""
+    top = module.partition(".")[0]
+    if top in {"gymnasium", "wmtk"}:  # asking takes 0.1 s
+        return []
+    return sorted(set(metadata.packages_distributions().get(top, [])))

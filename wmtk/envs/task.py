@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import gymnasium as gym
 
+from wmtk import __version__
 from wmtk.envs import foreign
 from wmtk.envs.options import (
     AtariOptions,
@@ -104,21 +105,26 @@ def resolve(task: str, **options: Any) -> ResolvedTask:
         from wmtk.envs import atari
 
         env_id = atari.ale_id(atari.find_rom(task))
-        return _resolved(task, "atari", env_id, AtariOptions, options, ["ale_py", "cv2"])
+        packages = ["ale-py", *foreign.providers("cv2")]  # OpenCV has several distributions
+        return _resolved(task, "atari", env_id, AtariOptions, options, packages)
     if task.startswith("dmc_"):
         from wmtk.envs import dmc
 
         env_id = "dmc_" + "_".join(dmc.find_task(task))
         return _resolved(task, "dmc", env_id, DmcOptions, options, ["dm_control", "mujoco"])
-    if foreign.entry_point(task) is not None:
-        return _resolved(task, "entry_point", task, GymnasiumOptions, options, [])
+    point = foreign.entry_point(task)
+    if point is not None:
+        packages = [point.dist.name] if point.dist is not None else []
+        return _resolved(task, "entry_point", task, GymnasiumOptions, options, packages)
     if ":" in task:
         foreign.module_maker(task)
         module, _, env_id = task.partition(":")
-        return _resolved(task, "module", env_id, GymnasiumOptions, options, [module])
+        return _resolved(
+            task, "module", env_id, GymnasiumOptions, options, foreign.providers(module)
+        )
     if foreign.registered(task):
-        modules = [str(gym.spec(task).entry_point)]
-        return _resolved(task, "gymnasium", task, GymnasiumOptions, options, modules)
+        packages = foreign.providers(foreign.home(gym.spec(task)))
+        return _resolved(task, "gymnasium", task, GymnasiumOptions, options, packages)
     raise _unknown(task)
 
 
@@ -128,7 +134,7 @@ def _resolved(
     env_id: str,
     cls: type[Options],
     options: dict[str, Any],
-    modules: list[str],
+    packages: list[str],
 ) -> ResolvedTask:
     values = read_options(cls, task, options)
     try:
@@ -136,11 +142,10 @@ def _resolved(
     except (TypeError, ValueError) as error:
         message = f"The options of {task} cannot be stored: {error}."
         raise TaskError(message, "Use plain numbers, texts, lists and dicts.") from error
-    versions = {"gymnasium": metadata.version("gymnasium")}
-    point = foreign.entry_point(task) if kind == "entry_point" else None
-    if point is not None and point.dist is not None:
-        versions[point.dist.name] = point.dist.version
-    return ResolvedTask(task, kind, env_id, values, versions | foreign.distributions(modules))
+    versions = {"wmtk": __version__} | {
+        package: metadata.version(package) for package in ["gymnasium", *packages]
+    }
+    return ResolvedTask(task, kind, env_id, values, versions)
 
 
 def known_tasks() -> list[str]:
