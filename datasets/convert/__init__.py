@@ -1,0 +1,151 @@
+"""Datasets from and for other libraries; only here are their row alignments known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from wmtk.datasets.convert import (
+    d4rl,
+    diffusion_export,
+    diffusion_zarr,
+    dreamer_export,
+    dreamer_npz,
+    minari_export,
+    minari_hdf5,
+    transfer,
+)
+from wmtk.datasets.convert.format import ExportReport, Format, ImportReport, Progress
+from wmtk.datasets.dataset import Dataset
+from wmtk.errors import ConversionError, UsageError
+
+_ALL = (
+    Format(
+        name="minari",
+        description="Minari 0.5 datasets (HDF5): <id>/data/main_data.hdf5 and metadata.json",
+        alignment=minari_hdf5.ALIGNMENT,
+        cannot_hold="Of the task only what gymnasium's EnvSpec describes, not wmtk's own wrappers.",
+        recognises=minari_hdf5.recognises,
+        read=minari_hdf5.read,
+        write=minari_export.write,
+        locate=minari_hdf5.locate,
+    ),
+    Format(
+        name="d4rl",
+        description="D4RL-style HDF5 files: flat observations, actions, rewards, terminals",
+        alignment=d4rl.ALIGNMENT,
+        cannot_hold="Final observations without next_observations; recordings that were cut; "
+        "several observation keys in one array.",
+        recognises=d4rl.recognises,
+        read=d4rl.read,
+        write=d4rl.write,
+    ),
+    Format(
+        name="dreamer-npz",
+        description="DreamerV2 replay folders: one {time}-{uuid}-{T}.npz per episode",
+        alignment=dreamer_npz.ALIGNMENT,
+        cannot_hold="Floats beyond float32 and integers beyond int32; episodes that are both "
+        "terminated and truncated.",
+        recognises=dreamer_npz.recognises,
+        read=dreamer_npz.read,
+        write=dreamer_export.write,
+    ),
+    Format(
+        name="diffusion-zarr",
+        description="Diffusion Policy replay buffers: zarr v2 with data/ and meta/episode_ends",
+        alignment=diffusion_zarr.ALIGNMENT,
+        cannot_hold="Final observations, how episodes ended, infos; rewards only as an extra key.",
+        recognises=diffusion_zarr.recognises,
+        read=diffusion_zarr.read,
+        write=diffusion_export.write,
+    ),
+)
+FORMATS: Mapping[str, Format] = MappingProxyType({format.name: format for format in _ALL})
+
+
+def _lines() -> str:
+    return "\n".join(f"  {format.name}: {format.description}" for format in _ALL)
+
+
+def _find(name: str) -> Format:
+    if name not in FORMATS:
+        raise UsageError(f"There is no format {name!r}.", f"The formats are:\n{_lines()}")
+    return FORMATS[name]
+
+
+def _located(source: str | os.PathLike[str], format: Format | None) -> Path:
+    """The path that `source` stands for: itself, or where a format keeps what has such an id."""
+    path = Path(source)
+    if not os.path.lexists(path):
+        for candidate in _ALL if format is None else (format,):
+            located = candidate.locate(os.fspath(source))
+            if located.exists():
+                return located
+        raise ConversionError(f"{path} does not exist.", "Check the path.", path)
+    return path
+
+
+def detect_format(path: str | os.PathLike[str]) -> str:
+    """The name of the format that the content at `path` has."""
+    source = _located(path, None)
+    if (source / "zarr.json").is_file():
+        raise ConversionError(
+            f"{source} is a zarr v3 store, such as wmtk's own datasets.",
+            "A wmtk dataset needs no import: open it, or merge it into another one.",
+            source,
+        )
+    for format in _ALL:
+        if format.recognises(source):
+            return format.name
+    raise ConversionError(
+        f"{source} has none of the formats that can be imported.",
+        f"They are:\n{_lines()}",
+        source,
+    )
+
+
+def import_dataset(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> ImportReport:
+    """Make a new dataset at `target` from a foreign one; after a failure nothing is left there."""
+    chosen = None if format is None else _find(format)
+    path = _located(source, chosen)
+    if chosen is None:
+        chosen = FORMATS[detect_format(path)]
+    return transfer.run_import(chosen, path, Path(target), progress, options)
+
+
+def export_dataset(
+    dataset: Dataset | str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    format: str,
+    *,
+    progress: Progress | None = None,
+    **options: Any,
+) -> ExportReport:
+    """Write a dataset in a foreign format to `target`, which must not exist."""
+    chosen = _find(format)
+    if isinstance(dataset, Dataset):
+        return transfer.run_export(chosen, dataset, Path(target), progress, options)
+    with Dataset.open(dataset) as opened:
+        return transfer.run_export(chosen, opened, Path(target), progress, options)
+
+
+__all__ = [
+    "FORMATS",
+    "ExportReport",
+    "Format",
+    "ImportReport",
+    "Progress",
+    "detect_format",
+    "export_dataset",
+    "import_dataset",
+]

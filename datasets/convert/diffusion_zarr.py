@@ -1,0 +1,201 @@
+"""Diffusion Policy's replay buffers → episodes: zarr v2, flat rows, cumulative ends."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from wmtk.datasets.convert.alignment import (
+    INFERRED_ACTIONS,
+    FinalObservation,
+    check_final_option,
+    infer_action,
+)
+from wmtk.datasets.convert.flat import Piece, assemble
+from wmtk.datasets.convert.foreign import parse_json
+from wmtk.datasets.convert.format import Losses, Source
+from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
+from wmtk.datasets.convert.stores import FolderStore, Store, ZipStore
+from wmtk.datasets.convert.zarr_v2 import ArrayReader
+from wmtk.datasets.episode import Episode
+from wmtk.datasets.schema import Schema
+from wmtk.errors import ConversionError, UsageError
+from wmtk.spaces import ArraySpec
+
+ALIGNMENT = (
+    "T flat rows per episode under data/: row t holds o_t and the action taken at it; "
+    "meta/episode_ends holds the row after the last of each episode."
+)
+LANDMARK = "meta/episode_ends/.zarray"
+REWARDS = ("reward", "rewards")
+End = Literal["cut", "terminated", "truncated"]
+Spans = list[tuple[int, int]]
+
+
+def recognises(path: Path) -> bool:
+    if path.is_dir():
+        return (path / LANDMARK).is_file()
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(f"/{name}".endswith(f"/{LANDMARK}") for name in archive.namelist())
+
+
+@contextlib.contextmanager
+def read(
+    path: Path,
+    *,
+    final_observation: FinalObservation = "repeat",
+    action_key: str = "action",
+    end: End = "cut",
+) -> Iterator[Source]:
+    """`end` is how episodes are taken to have ended: the format does not say."""
+    check_final_option(final_observation)
+    if end not in ("cut", "terminated", "truncated"):
+        raise UsageError(f"end={end!r} is unknown.", "Use 'cut', 'terminated' or 'truncated'.")
+    with _open_store(path) as store:
+        losses = Losses()
+        arrays = _arrays(store, losses)
+        spans = _spans(store, arrays, losses)
+        schema = _schema(arrays, action_key, spans, path)
+        attributes = parse_json(store.read(".zattrs") or b"{}", path / ".zattrs")
+        sidecar = Sidecar.matching(
+            attributes.pop(KEY, None), path, losses, [b - a for a, b in spans], schema, flat_key
+        )
+        env: Mapping[str, Any] = {}
+        records = None
+        if sidecar is not None:
+            schema, env, records = sidecar.schema, sidecar.env, sidecar.episodes
+            attributes = sidecar.attributes
+        else:
+            source = {"format": "diffusion-zarr", "alignment": ALIGNMENT}
+            attributes = {"source": source, "diffusion-zarr": attributes}
+            if schema.action.kind == "discrete":
+                losses.note(INFERRED_ACTIONS)
+            if end == "cut":
+                losses.note("The source does not say how episodes ended: taken as cut.")
+        reader = _Reader(arrays, schema, action_key, losses, path)
+        episodes = reader.episodes(spans, records, end, final_observation)
+        yield Source(schema, len(spans), episodes, losses, env, attributes)
+
+
+@contextlib.contextmanager
+def _open_store(path: Path) -> Iterator[Store]:
+    if path.is_dir():
+        yield FolderStore(path)
+        return
+    with contextlib.closing(ZipStore(path, LANDMARK)) as store:
+        yield store
+
+
+def flat_key(key: str) -> str:
+    """Nested keys have no place in the format: 'robot/pose' is written as 'robot.pose'."""
+    return key.replace("/", ".")
+
+
+def _arrays(store: Store, losses: Losses) -> dict[str, ArrayReader]:
+    arrays = {}
+    for name in store.names("data"):
+        if name.startswith("."):
+            continue
+        if store.read(f"data/{name}/.zarray") is None:
+            losses.note(f"data/{name} is no array: not imported.")
+        else:
+            arrays[name] = ArrayReader(store, f"data/{name}")
+    return arrays
+
+
+def _spans(store: Store, arrays: Mapping[str, ArrayReader], losses: Losses) -> Spans:
+    """First row and row after the last of every episode that has a row."""
+    node = ArrayReader(store, "meta/episode_ends")
+    ends = node.rows(0, node.shape[0]) if node.shape[0] else np.zeros(0, int)
+    steps = np.diff(ends.astype(np.int64), prepend=0)
+    total = int(ends[-1]) if len(ends) else 0
+    if ends.ndim != 1 or ends.dtype.kind not in "iu" or (steps < 0).any():
+        raise ConversionError(
+            f"{node.path} does not hold the growing ends of episodes.", "", node.path
+        )
+    for array in arrays.values():
+        if array.shape[0] < total:
+            raise ConversionError(
+                f"{array.path} has {array.shape[0]:,} rows, but the episodes end at {total:,}.",
+                "The source is incomplete: copy it again.",
+                array.path,
+            )
+        if array.shape[0] > total:
+            losses.note("Rows after the end of the last episode were not imported.")
+    losses.note("{n} episodes without a step: not imported.", int((steps == 0).sum()))
+    pairs = zip((ends - steps).tolist(), ends.tolist(), strict=True)
+    return [(int(start), int(stop)) for start, stop in pairs if stop > start]
+
+
+def _schema(arrays: Mapping[str, ArrayReader], action_key: str, spans: Spans, path: Path) -> Schema:
+    if action_key not in arrays:
+        raise ConversionError(
+            f"{path} has no data/{action_key}.",
+            f"Name the actions with action_key; there are: {', '.join(arrays) or 'none'}.",
+            path,
+        )
+    action = arrays[action_key]
+    low = high = 0
+    if np.dtype(action.dtype).kind in "iu":
+        for start, stop in spans:
+            rows = action.rows(start, stop)
+            low, high = min(low, int(rows.min())), max(high, int(rows.max()))
+    reward = next((arrays[name] for name in REWARDS if name in arrays), None)
+    small = reward is not None and reward.dtype in {"float16", "float32"}
+    obs = {
+        key: ArraySpec("box", array.shape[1:], array.dtype)
+        for key, array in arrays.items()
+        if key not in (action_key, *REWARDS)
+    }
+    return Schema(
+        obs=obs,
+        action=infer_action(action.shape, action.dtype, low, high),
+        reward=ArraySpec("box", (), "float32" if small else "float64"),
+    )
+
+
+class _Reader:
+    def __init__(
+        self,
+        arrays: Mapping[str, ArrayReader],
+        schema: Schema,
+        action_key: str,
+        losses: Losses,
+        path: Path,
+    ) -> None:
+        self._obs = {key: arrays[flat_key(key)] for key in schema.obs}
+        self._action = arrays[action_key]
+        self._reward = next((arrays[name] for name in REWARDS if name in arrays), None)
+        self._schema, self._losses, self._path = schema, losses, path
+        if self._reward is None:
+            losses.note("The source has no rewards: they are all zero.")
+
+    def episodes(
+        self, spans: Spans, records: EpisodeRecords | None, end: End, choice: FinalObservation
+    ) -> Iterator[Episode]:
+        for number, (start, stop) in enumerate(spans):
+            reward = np.zeros(stop - start, self._schema.reward.dtype)
+            if self._reward is not None:
+                reward = self._reward.rows(start, stop).reshape(-1)
+            piece = Piece(
+                obs={key: array.rows(start, stop) for key, array in self._obs.items()},
+                action=self._action.rows(start, stop),
+                reward=reward,
+                terminated=end == "terminated",
+                truncated=end == "truncated",
+            ).recorded(records, number)
+            episode = assemble(piece, self._schema, choice, self._losses, self._path)
+            if episode is not None:
+                yield episode
+        for array in (*self._obs.values(), self._action):
+            text = (
+                f"{array.path.name}: {{n}} chunks are not stored and were read as the fill value."
+            )
+            self._losses.note(text, array.missing)

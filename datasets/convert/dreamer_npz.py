@@ -1,0 +1,202 @@
+"""DreamerV2's replay folders → episodes: one npz file each, aligned as wmtk's own rows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from wmtk.datasets.convert.alignment import (
+    INFERRED_ACTIONS,
+    Rows,
+    exactly,
+    infer_action,
+)
+from wmtk.datasets.convert.foreign import MAX_FILES, read_json
+from wmtk.datasets.convert.format import Losses, Source
+from wmtk.datasets.convert.npz import Header, open_npz
+from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
+from wmtk.datasets.episode import Episode, Provenance
+from wmtk.datasets.schema import Schema
+from wmtk.errors import ConversionError, UsageError
+from wmtk.spaces import ArraySpec
+
+ALIGNMENT = (
+    "T+1 rows: row t holds o_t, the action that led to it (one-hot if discrete) and the reward "
+    "on arriving, with is_first, is_last and is_terminal."
+)
+SIDECAR = f"{KEY}.json"
+FLAGS = ("is_first", "is_last", "is_terminal", "reset")
+RESERVED = {"action", "reward", "discount", *FLAGS}
+INFO = "info/"
+Actions = Literal["auto", "one-hot", "float"]
+
+
+def files(path: Path) -> list[Path]:
+    """The episode files in the order of their names, which begin with the time."""
+    names = sorted(name for name in os.listdir(path) if name.endswith(".npz"))
+    if len(names) > MAX_FILES:
+        raise ConversionError(f"{path} holds {len(names):,} files: too many.", "", path)
+    return [path / name for name in names]
+
+
+def recognises(path: Path) -> bool:
+    if not path.is_dir() or not (found := files(path)):
+        return False
+    with open_npz(found[0]) as npz:
+        return {"action", "reward"} <= set(npz.keys)
+
+
+@dataclass
+class Scan:
+    """What the headers of all files say, and whether every action is one-hot."""
+
+    headers: dict[str, Header] = field(default_factory=dict)  # of the first file
+    files: list[Path] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    one_hot: bool = True
+    low: int = 0
+    high: int = 0
+
+
+@contextlib.contextmanager
+def read(path: Path, *, actions: Actions = "auto") -> Iterator[Source]:
+    """`actions`: one-hot floats become integers if all are ("auto"), must be, or stay floats."""
+    if actions not in ("auto", "one-hot", "float"):
+        raise UsageError(f"actions={actions!r} is unknown.", "Use 'auto', 'one-hot' or 'float'.")
+    losses = Losses()
+    scan = _scan(path, losses)
+    if actions == "one-hot" and not scan.one_hot:
+        raise ConversionError(
+            f"The actions in {path} are not all one-hot.", "Import with actions='float'.", path
+        )
+    schema = _schema(scan, scan.one_hot and actions != "float")
+    env: dict[str, Any] = {}
+    attributes: dict[str, Any] = {"source": {"format": "dreamer-npz", "alignment": ALIGNMENT}}
+    records = None
+    described = read_json(path / SIDECAR) if (path / SIDECAR).exists() else None
+    sidecar = Sidecar.matching(described, path / SIDECAR, losses, scan.lengths, schema)
+    if sidecar is not None:
+        schema, env, attributes = sidecar.schema, sidecar.env, sidecar.attributes
+        records = sidecar.episodes
+        if actions == "float":
+            schema = replace(schema, action=_box(scan.headers["action"]))
+    elif scan.headers["action"].dtype.kind in "iu":
+        losses.note(INFERRED_ACTIONS)
+    episodes = _episodes(scan, schema, records, losses)
+    yield Source(schema, len(scan.files), episodes, losses, env, attributes)
+
+
+def _scan(path: Path, losses: Losses) -> Scan:
+    scan = Scan()
+    for file in files(path):
+        with open_npz(file) as npz:
+            headers = {key: npz.header(key) for key in npz.keys}
+            rows = headers["reward"].shape[0] if "reward" in headers else 0
+            first = scan.headers or headers
+            same_keys = headers.keys() == first.keys() and "action" in headers
+            if not same_keys or any(h.shape[:1] != (rows,) for h in headers.values()):
+                raise ConversionError(
+                    f"{file} does not have the arrays of the other episodes, or not one row per "
+                    "step in each.",
+                    "Every file needs action, reward and the same keys.",
+                    file,
+                )
+            scan.headers = first
+            if rows < 2:
+                losses.note("{n} files hold no step: not imported.")
+                continue
+            scan.files.append(file)
+            scan.lengths.append(rows - 1)
+            _scan_actions(scan, npz.read("action")[1:])
+    if not scan.files:
+        raise ConversionError(f"{path} holds no episode.", "Every file has one row.", path)
+    return scan
+
+
+def _scan_actions(scan: Scan, rows: Rows) -> None:
+    if rows.dtype.kind in "iu":
+        scan.low = min(scan.low, int(rows.min()))
+        scan.high = max(scan.high, int(rows.max()))
+    binary = rows.dtype.kind == "f" and rows.ndim == 2 and rows.shape[1] > 1
+    scan.one_hot &= bool(
+        binary and np.isin(rows, (0, 1)).all() and (np.count_nonzero(rows, axis=1) == 1).all()
+    )
+
+
+def _box(header: Header) -> ArraySpec:
+    return ArraySpec("box", header.shape[1:], header.dtype.name)
+
+
+def _schema(scan: Scan, one_hot: bool) -> Schema:
+    action = scan.headers["action"]
+    others = {key: _box(h) for key, h in scan.headers.items() if key not in RESERVED}
+    if one_hot:
+        spec = ArraySpec("discrete", (), "int64", 0, action.shape[1] - 1)
+    else:
+        spec = infer_action(action.shape, action.dtype.name, scan.low, scan.high)
+    wide = scan.headers["reward"].dtype.name == "float64"
+    return Schema(
+        obs={key: spec for key, spec in others.items() if not key.startswith(INFO)},
+        action=spec,
+        reward=ArraySpec("box", (), "float64" if wide else "float32"),
+        info={k.removeprefix(INFO): spec for k, spec in others.items() if k.startswith(INFO)},
+    )
+
+
+def _episodes(
+    scan: Scan, schema: Schema, records: EpisodeRecords | None, losses: Losses
+) -> Iterator[Episode]:
+    for number, file in enumerate(scan.files):
+        with open_npz(file) as npz:
+            arrays = {key: npz.read(key) for key in npz.keys}
+        ends = _ending(arrays, file, losses) if records is None else records.ends[number]
+        action = arrays["action"]
+        if schema.action.kind == "discrete" and action.ndim == 2:
+            action = np.argmax(action, axis=1) + schema.action.bound("low")
+        action, reward = action.copy(), arrays["reward"].reshape(-1).copy()
+        losses.note(_ROW_0, int(arrays["action"][0].any() or reward[0] != 0))
+        action[0], reward[0] = 0, 0
+        yield Episode(
+            obs={k: exactly(arrays[k], s.dtype, k, file) for k, s in schema.obs.items()},
+            action=exactly(action, schema.action.dtype, "action", file),
+            reward=exactly(reward, schema.reward.dtype, "reward", file),
+            terminated=bool(ends & 1),
+            truncated=bool(ends & 2),
+            info={k: exactly(arrays[INFO + k], s.dtype, k, file) for k, s in schema.info.items()},
+            seed=None if records is None else records.seeds[number],
+            provenance=Provenance() if records is None else records.provenance(number),
+        )
+
+
+_ROW_0 = "In {n} episodes row 0 had an action or a reward, which nothing can have led to: zeroed."
+
+
+def _ending(arrays: dict[str, Rows], file: Path, losses: Losses) -> int:
+    """1 terminated, 2 truncated, 0 cut; flags anywhere but at the ends are refused."""
+    flags = {name: arrays[name].reshape(-1) != 0 for name in FLAGS if name in arrays}
+    discount = arrays.get("discount")
+    if "is_terminal" not in flags and discount is not None:
+        flags["is_terminal"] = discount.reshape(-1) == 0
+        flags["is_terminal"][0] = False  # some versions begin with a discount of zero
+    elif discount is not None:
+        differs = (discount.reshape(-1) != 1 - flags["is_terminal"]).any()
+        losses.note("In {n} episodes discount is not 1 − is_terminal: left out.", int(differs))
+    for name, values in flags.items():
+        inside = values[1:] if name in ("is_first", "reset") else values[:-1]
+        if inside.any():
+            raise ConversionError(
+                f"{file} has {name} set inside the episode.",
+                "Every file must hold exactly one episode.",
+                file,
+            )
+    if "is_last" not in flags and "is_terminal" not in flags:
+        losses.note("{n} episodes do not say how they ended: taken as cut.")
+    terminal = "is_terminal" in flags and bool(flags["is_terminal"][-1])
+    last = "is_last" in flags and bool(flags["is_last"][-1])
+    return 1 if terminal else 2 * last

@@ -1,0 +1,170 @@
+"""HDF5 files of others: links that lead elsewhere, absurd sizes and damage are refused."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.datasets.convert.foreign import check_size, native_dtype, refuse_link
+from wmtk.datasets.shard import chunk_rows
+from wmtk.errors import ConversionError, MissingDependencyError, UsageError
+from wmtk.spaces import DTYPES, ArraySpec
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+def load_h5py() -> ModuleType:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingDependencyError("h5py", "convert", "Reading and writing HDF5") from error
+    module: ModuleType = h5py
+    return module
+
+
+def is_hdf5(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(SIGNATURE)) == SIGNATURE
+
+
+@contextlib.contextmanager
+def open_hdf5(path: Path) -> Iterator[Any]:
+    """An open h5py.File for reading."""
+    h5py = load_h5py()
+    refuse_link(path)
+    with guarded(path):
+        file = h5py.File(path, "r")
+    with file:
+        yield file
+
+
+@contextlib.contextmanager
+def guarded(path: Path) -> Iterator[None]:
+    """Turn what h5py raises on a damaged file into an error that names the file."""
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        raise ConversionError(
+            f"{path} is no readable HDF5 file ({error}).",
+            "It is damaged or incomplete: copy it again from its source.",
+            path,
+        ) from error
+
+
+@contextlib.contextmanager
+def create_hdf5(path: Path) -> Iterator[Any]:
+    """A new h5py.File, in the format of HDF5 1.8, which holds attributes beyond 64 kB."""
+    try:
+        with load_h5py().File(path, "w", libver=("v108", "v110")) as file:
+            yield file
+    except (OSError, RuntimeError) as error:
+        # HDF5 says why the disk refused a write only within its text.
+        if found := re.search(r"errno = (\d+)", str(error)):
+            number = int(found[1])
+            raise OSError(number, os.strerror(number), str(path)) from error
+        raise
+
+
+def names(group: Any) -> list[str]:
+    return [str(name) for name in group]
+
+
+def child(group: Any, name: str, path: Path) -> Any | None:
+    """The group or dataset of this name inside the file itself, or None."""
+    h5py = load_h5py()
+    link = group.get(name, getlink=True)
+    if link is None:
+        return None
+    if not isinstance(link, h5py.HardLink):
+        raise ConversionError(
+            f"{group.name}/{name} in {path} is a link, which is not followed.",
+            "Copy the data itself into the file if you trust it.",
+            path,
+        )
+    node = group[name]
+    if isinstance(node, h5py.Dataset) and (node.external or node.is_virtual):
+        raise ConversionError(
+            f"{node.name} in {path} keeps its data in other files, which are not read.",
+            "Copy the data itself into the file if you trust it.",
+            path,
+        )
+    return node
+
+
+def is_group(node: Any) -> bool:
+    return bool(isinstance(node, load_h5py().Group))
+
+
+def is_numeric(node: Any) -> bool:
+    """Whether a dataset holds arrays of a dtype that datasets can hold."""
+    return bool(isinstance(node, load_h5py().Dataset) and node.dtype.name in DTYPES)
+
+
+def array(group: Any, name: str, path: Path) -> Any:
+    """The numeric dataset of this name, its declared size checked."""
+    node = child(group, name, path)
+    if node is None or is_group(node):
+        where = "" if group.name == "/" else f"{group.name}/"
+        raise ConversionError(
+            f"{path} has no array {where}{name}.", "It is not of this format, or damaged.", path
+        )
+    check_array(node, path)
+    return node
+
+
+def check_array(node: Any, path: Path) -> None:
+    native_dtype(node.dtype, node.name, path)
+    if node.ndim == 0:
+        raise ConversionError(f"{node.name} in {path} is a single value.", "", path)
+    check_size(node.nbytes, node.id.get_storage_size(), node.name, path)
+
+
+def rows(node: Any, start: int, stop: int, path: Path) -> NDArray[Any]:
+    """Rows [start, stop) in this machine's byte order."""
+    with guarded(path):
+        found = np.asarray(node[start:stop])
+    return found.astype(native_dtype(found.dtype, node.name, path), copy=False)
+
+
+def leaves(group: Any, path: Path, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Every dataset below a group with its '/'-separated name."""
+    if depth > 16:
+        raise ConversionError(f"{group.name} in {path} is nested too deeply.", "", path)
+    for name in names(group):
+        node = child(group, name, path)
+        if is_group(node):
+            yield from leaves(node, path, f"{prefix}{name}/", depth + 1)
+        elif node is not None:
+            yield f"{prefix}{name}", node
+
+
+def create(
+    group: Any, name: str, shape: tuple[int, ...], dtype: Any, compression: str | None
+) -> Any:
+    """A new dataset that can grow along its first axis, in chunks of a moderate size."""
+    spec = ArraySpec("box", shape[1:], np.dtype(dtype).name)
+    return group.create_dataset(
+        name,
+        shape,
+        dtype,
+        chunks=(chunk_rows(spec, max(1, shape[0])), *shape[1:]),
+        maxshape=(None, *shape[1:]),
+        compression=compression,
+    )
+
+
+def check_compression(choice: str | None) -> str | None:
+    """Only filters that every build of HDF5 can read."""
+    if choice not in (None, "none", "gzip", "lzf"):
+        raise UsageError(f"compression={choice!r} is unknown.", "Use 'gzip', 'lzf' or 'none'.")
+    return None if choice == "none" else choice

@@ -1,0 +1,126 @@
+"""Episodes → Minari 0.5 HDF5, never JPEG: what `minari.load_dataset` gives is what we have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wmtk.datasets.convert import hdf5
+from wmtk.datasets.convert.alignment import Rows, departing
+from wmtk.datasets.convert.format import Episodes, Losses
+from wmtk.datasets.convert.minari_spaces import (
+    DATASET_ID,
+    EPISODE_KEY,
+    MAIN_FILE,
+    METADATA,
+    STORAGE_KEYS,
+    array_paths,
+    load_minari,
+    nested,
+)
+from wmtk.datasets.convert.sidecar import KEY, Sidecar
+from wmtk.datasets.dataset import Dataset
+from wmtk.datasets.episode import Episode
+from wmtk.errors import ConversionError, UsageError
+from wmtk.spaces import unflatten_space
+
+
+def write(
+    dataset: Dataset,
+    target: Path,
+    episodes: Episodes,
+    losses: Losses,
+    *,
+    dataset_id: str | None = None,
+    compression: str | None = "gzip",
+) -> None:
+    """Minari finds `target` by its id if it lies at <MINARI_DATASETS_PATH>/<dataset_id>."""
+    compression = hdf5.check_compression(compression)
+    known = dataset.header["attributes"].get("minari", {})
+    name = _dataset_id(target, dataset_id, known)
+    minari = load_minari()
+    structure = dataset.schema.structure
+    assert structure is not None, dataset.schema
+    space = unflatten_space(nested(structure), dataset.schema.obs)
+    serialize = minari.serialization.serialize_space
+    folder = target / "data"
+    folder.mkdir(parents=True)
+    with hdf5.create_hdf5(folder / MAIN_FILE) as file:
+        for number, episode in enumerate(episodes):
+            group = file.create_group(f"episode_{number}", track_order=True)
+            for path, rows in _columns(episode, array_paths(structure)).items():
+                node = hdf5.create(group, path, rows.shape, rows.dtype, compression)
+                node[...] = rows
+            _write_attributes(group, number, episode, losses)
+    metadata = {
+        **{key: value for key, value in known.items() if key not in STORAGE_KEYS},
+        "dataset_id": name,
+        "minari_version": minari.__version__,
+        "total_episodes": dataset.num_episodes,
+        "total_steps": dataset.num_steps,
+        "data_format": "hdf5",
+        "jpeg_encoding": False,
+        "observation_space": serialize(space),
+        "action_space": serialize(dataset.schema.action.to_gymnasium()),
+        "dataset_size": round((folder / MAIN_FILE).stat().st_size / 1e6, 1),
+        KEY: Sidecar.of(dataset).to_json(),
+    }
+    (folder / METADATA).write_text(json.dumps(metadata), "utf-8")
+    if "env_spec" not in metadata:
+        losses.note(
+            "No env_spec was written, as it could not describe the task's wrappers: "
+            "recover_environment() does not work; the task is in the metadata under 'wmtk'."
+        )
+
+
+def _dataset_id(target: Path, given: str | None, known: dict[str, Any]) -> str:
+    """The given id, the one that the dataset came with if it fits, or the folder's name."""
+    if given is not None:
+        if not DATASET_ID.fullmatch(given):
+            raise UsageError(
+                f"{given!r} is no Minari dataset id.",
+                "Use namespace/name-vN, such as atari/pong-v0 (letters, digits, '_' and '-').",
+            )
+        return given
+    before = str(known.get("dataset_id", ""))
+    if DATASET_ID.fullmatch(before) and before.split("/")[-1] == target.name:
+        return before
+    for name in (target.name, f"{target.name}-v0"):
+        if DATASET_ID.fullmatch(name):
+            return name
+    raise ConversionError(
+        f"{target.name!r} cannot be the name of a Minari dataset.",
+        "Give dataset_id, such as atari/pong-v0, or name the folder like pong-v0.",
+        target,
+    )
+
+
+def _columns(episode: Episode, paths: dict[str, str]) -> dict[str, Rows]:
+    """Every array of an episode group."""
+    last = np.arange(1, episode.length + 1) == episode.length
+    return {
+        **{path: episode.obs[key] for key, path in paths.items()},
+        "actions": departing(episode.action),
+        "rewards": departing(episode.reward),
+        "terminations": last & episode.terminated,
+        "truncations": last & episode.truncated,
+        **{f"infos/{key}": rows for key, rows in episode.info.items()},
+    }
+
+
+def _write_attributes(group: Any, number: int, episode: Episode, losses: Losses) -> None:
+    record = {"seed": episode.seed, "provenance": episode.provenance.to_json()}
+    group.attrs["id"] = number
+    group.attrs["total_steps"] = episode.length
+    group.attrs[EPISODE_KEY] = json.dumps(record)
+    passed_on = dict(episode.provenance.extra.get("minari", {}))
+    if episode.seed is not None and 0 <= episode.seed < 2**64:
+        passed_on["seed"] = episode.seed
+    for key, value in passed_on.items():
+        try:
+            group.attrs[key] = value
+        except (TypeError, ValueError):
+            losses.note(f"The episode attribute {key!r} could not be written back as HDF5.")

@@ -1,0 +1,182 @@
+"""Minari 0.5 HDF5 → episodes: T+1 observations and infos, T of everything else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wmtk.datasets.convert import hdf5
+from wmtk.datasets.convert.alignment import arriving, exactly
+from wmtk.datasets.convert.foreign import parse_json, plain, read_json
+from wmtk.datasets.convert.format import Losses, Source
+from wmtk.datasets.convert.minari_scan import Scan, decode_jpeg
+from wmtk.datasets.convert.minari_spaces import (
+    DATASET_ID,
+    EPISODE_KEY,
+    MAIN_FILE,
+    METADATA,
+    STORAGE_KEYS,
+    environment,
+    parse_space,
+)
+from wmtk.datasets.convert.sidecar import KEY, MISMATCH, Sidecar, checked_maker, describes
+from wmtk.datasets.episode import Episode, Provenance
+from wmtk.datasets.schema import Schema
+from wmtk.errors import ConversionError
+
+ALIGNMENT = (
+    "T+1 observations and infos, T of the rest: entry t of actions was taken at o_t, rewards, "
+    "terminations and truncations were received after it."
+)
+_OWN_ATTRIBUTES = {"id", "total_steps", "seed", EPISODE_KEY}
+_INSIDE = "{n} episodes have flags before their last step: only the last step's were kept."
+
+
+def locate(source: str) -> Path:
+    """A path, or a dataset id looked up where Minari keeps its datasets."""
+    if DATASET_ID.fullmatch(source):
+        root = os.environ.get("MINARI_DATASETS_PATH")
+        folder = Path(root) if root else Path.home() / ".minari" / "datasets"
+        return folder / source
+    return Path(source)
+
+
+def _data_folder(path: Path) -> Path | None:
+    for folder in (path, path / "data"):
+        if (folder / METADATA).is_file() and not folder.is_symlink():
+            return folder
+    return None
+
+
+def recognises(path: Path) -> bool:
+    folder = _data_folder(path)
+    if folder is None:
+        return False
+    return (folder / MAIN_FILE).is_file() or "minari_version" in read_json(folder / METADATA)
+
+
+@contextlib.contextmanager
+def read(path: Path) -> Iterator[Source]:
+    folder = _data_folder(path)
+    if folder is None:
+        raise ConversionError(f"{path} is no Minari dataset: no data/{METADATA}.", "", path)
+    metadata = read_json(folder / METADATA)
+    if metadata.get("data_format", "hdf5") != "hdf5":
+        raise ConversionError(
+            f"{path} keeps its data as {metadata['data_format']!r}, not as HDF5.",
+            "Convert it with Minari first: minari.convert(…, data_format='hdf5').",
+            path,
+        )
+    if not {"observation_space", "action_space"} <= metadata.keys():
+        raise ConversionError(
+            f"{folder / METADATA} does not describe the spaces.",
+            "It was made by a Minari before 0.5: load and save it again with Minari.",
+            folder / METADATA,
+        )
+    seen, done = (parse_space(metadata[f"{of}_space"], folder) for of in ("observation", "action"))
+    main = folder / MAIN_FILE
+    with hdf5.open_hdf5(main) as file:
+        losses = Losses()
+        with hdf5.guarded(main):
+            scan = Scan(main, file, _count(metadata, folder), seen, done, losses)
+        schema, env = scan.schema, environment(metadata)
+        kept = {key: plain(metadata[key]) for key in metadata.keys() - STORAGE_KEYS}
+        source = {"format": "minari", "alignment": ALIGNMENT}
+        attributes: dict[str, Any] = {"source": source, "minari": kept}
+        if (described := metadata.get(KEY)) is not None:
+            sidecar = Sidecar.from_json(described, folder / METADATA)
+            if describes(sidecar.schema, schema):
+                schema, env, attributes = sidecar.schema, sidecar.env, sidecar.attributes
+            else:
+                losses.note(MISMATCH)
+        episodes = _episodes(scan, schema, _maker(metadata, env), losses)
+        yield Source(schema, len(scan.numbers), episodes, losses, env, attributes)
+
+
+def _count(metadata: dict[str, Any], folder: Path) -> int:
+    count = metadata.get("total_episodes")
+    if not isinstance(count, int) or count < 0:
+        raise ConversionError(f"{folder / METADATA} has no number of episodes.", "", folder)
+    return count
+
+
+def _maker(metadata: dict[str, Any], env: dict[str, Any]) -> Provenance:
+    """What Minari knows of the making of all episodes."""
+    return Provenance(
+        env_id=str(env.get("id", "")),
+        env_kwargs=dict(env.get("kwargs", {})),
+        policy=str(metadata.get("algorithm_name", "")),
+        code_version=f"minari {metadata.get('minari_version', 'of unknown version')}",
+    )
+
+
+def _episodes(scan: Scan, schema: Schema, maker: Provenance, losses: Losses) -> Iterator[Episode]:
+    for number in scan.numbers:
+        with hdf5.guarded(scan.path):
+            episode = _episode(scan, scan.group(number), schema, maker, losses)
+        yield episode
+
+
+def _episode(scan: Scan, group: Any, schema: Schema, maker: Provenance, losses: Losses) -> Episode:
+    seed, provenance = _origin(dict(group.attrs), maker, scan.path)
+    flags = {}
+    for name in ("terminations", "truncations"):
+        node = hdf5.array(group, name, scan.path)
+        flags[name] = hdf5.rows(node, 0, len(node), scan.path) != 0
+    losses.note(_INSIDE, int(any(values[:-1].any() for values in flags.values())))
+    action = _whole(scan, group, "actions", schema.action.dtype)
+    reward = _whole(scan, group, "rewards", schema.reward.dtype).reshape(-1)
+    return Episode(
+        obs={key: _observation(scan, group, key, schema) for key in schema.obs},
+        action=arriving(action),
+        reward=arriving(reward),
+        terminated=bool(flags["terminations"][-1]),
+        truncated=bool(flags["truncations"][-1]),
+        info={key: _info(scan, group, key, schema, losses) for key in schema.info},
+        seed=seed,
+        provenance=provenance,
+    )
+
+
+def _whole(scan: Scan, group: Any, name: str, dtype: str) -> Any:
+    node = hdf5.array(group, name, scan.path)
+    return exactly(hdf5.rows(node, 0, len(node), scan.path), dtype, node.name, scan.path)
+
+
+def _observation(scan: Scan, group: Any, key: str, schema: Schema) -> Any:
+    spec = schema.obs[key]
+    found = key if key in scan.paths else next(iter(scan.paths))
+    if found in scan.jpeg:
+        return decode_jpeg(scan.node(group, scan.paths[found]), spec, scan.path)
+    return _whole(scan, group, scan.paths[found], spec.dtype)
+
+
+def _info(scan: Scan, group: Any, key: str, schema: Schema, losses: Losses) -> Any:
+    rows = _whole(scan, group, f"infos/{key}", schema.info[key].dtype)
+    if scan.info_offset[key] == 1:
+        return rows
+    losses.note(f"infos/{key} has no entry for the reset: row 0 of it is zero.")
+    return arriving(rows)
+
+
+def _origin(
+    attributes: dict[str, Any], maker: Provenance, path: Path
+) -> tuple[int | None, Provenance]:
+    """Seed and provenance: wmtk's own record, or Minari's attributes passed through."""
+    if EPISODE_KEY in attributes:
+        record = parse_json(plain(attributes[EPISODE_KEY]), path)
+        try:
+            seed = record["seed"]
+            provenance = Provenance.from_json(checked_maker(record["provenance"]))
+            return None if seed is None else int(seed), provenance
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConversionError(
+                f"{path} holds a damaged record of an episode's origin ({error!r}).", "", path
+            ) from error
+    kept = {str(k): plain(v) for k, v in attributes.items() if k not in _OWN_ATTRIBUTES}
+    seed = attributes.get("seed")
+    extra = {"minari": kept} if kept else {}
+    return None if seed is None else int(seed), Provenance(**{**vars(maker), "extra": extra})

@@ -1,0 +1,149 @@
+"""Moving whole datasets in and out: all of it, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from wmtk.datasets import durable
+from wmtk.datasets.convert.format import (
+    ExportReport,
+    Format,
+    ImportReport,
+    Losses,
+    Progress,
+    Source,
+)
+from wmtk.datasets.dataset import Dataset
+from wmtk.datasets.episode import Episode
+from wmtk.errors import ConversionError, EpisodeError, SpaceError, UsageError
+
+BATCH_STEPS = 8192  # the size of a compacted part: nothing has to be joined afterwards
+BATCH_BYTES = 256 * 2**20
+
+
+def run_import(
+    format: Format, source: Path, target: Path, progress: Progress | None, options: dict[str, Any]
+) -> ImportReport:
+    """Read `source` into a new dataset at `target`."""
+    _check_options(format, format.read, options)
+    with staged(target) as staging:
+        try:
+            with format.read(source, **options) as opened:
+                with Dataset.create(
+                    staging, opened.schema, env=opened.env, attributes=opened.attributes
+                ) as dataset:
+                    _append_all(dataset, opened, source, progress)
+                    episodes, steps = dataset.num_episodes, dataset.num_steps
+                losses = opened.losses.sentences()
+        except SpaceError as error:
+            raise ConversionError(
+                f"{source} cannot be imported: {error.message}", error.hint, source
+            ) from error
+        if not episodes:
+            raise ConversionError(
+                f"{source} holds no episode of one step or more.", "Check the path.", source
+            )
+    return ImportReport(format.name, target, episodes, steps, losses)
+
+
+def _append_all(dataset: Dataset, source: Source, path: Path, progress: Progress | None) -> None:
+    batch: list[Episode] = []
+    steps = 0
+    most = max(1, min(BATCH_STEPS, BATCH_BYTES // dataset.schema.row_bytes))
+    for number, episode in enumerate(source.episodes):
+        try:
+            episode.check(dataset.schema)
+        except EpisodeError as error:
+            raise ConversionError(
+                f"Episode {number} of {path}: {error.message}", error.hint, path
+            ) from error
+        batch.append(episode)
+        steps += episode.length
+        if steps >= most:
+            dataset.append(batch)
+            batch, steps = [], 0
+        if progress is not None:
+            progress(number + 1, source.total)
+    if batch:
+        dataset.append(batch)
+
+
+def run_export(
+    format: Format,
+    dataset: Dataset,
+    target: Path,
+    progress: Progress | None,
+    options: dict[str, Any],
+) -> ExportReport:
+    """Write every episode of the snapshot to `target`, a file or folder that is not there."""
+    _check_options(format, format.write, options)
+    if not dataset.num_episodes:
+        raise ConversionError(
+            f"{dataset.path} holds no episode to export.", "Collect some first.", dataset.path
+        )
+    losses = Losses()
+    with staged(target) as staging, durable.writing(target):
+        format.write(dataset, staging, _counted(dataset, progress), losses, **options)
+        durable.sync_tree(staging.parent)
+    steps = dataset.num_steps
+    return ExportReport(format.name, target, dataset.num_episodes, steps, losses.sentences())
+
+
+def _counted(dataset: Dataset, progress: Progress | None) -> Iterator[Episode]:
+    """The episodes in order: part by part if a part fits into memory, else one by one."""
+    done = 0
+    for entry in dataset.parts:
+        with dataset.reading(entry):
+            reader = dataset.open_part(entry)
+            small = entry.rows * dataset.schema.row_bytes <= BATCH_BYTES
+            numbers = range(len(entry.ids))
+            for episode in reader.episodes() if small else map(reader.episode, numbers):
+                yield episode
+                done += 1
+                if progress is not None:
+                    progress(done, dataset.num_episodes)
+
+
+@contextlib.contextmanager
+def staged(target: Path) -> Iterator[Path]:
+    """A path in a hidden folder beside `target`, moved to it at the end.
+
+    A failure leaves nothing; a kill leaves only the hidden folder.
+    """
+    if os.path.lexists(target):
+        raise ConversionError(
+            f"{target} exists already.", "Choose another path, or remove it first.", target
+        )
+    holder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    with durable.writing(target.parent):
+        holder.mkdir(parents=True)
+    try:
+        yield holder / target.name
+        with durable.writing(target):
+            (holder / target.name).rename(target)
+            durable.sync(target.parent)
+    finally:
+        durable.remove_tree(holder)
+
+
+def option_names(function: Callable[..., Any]) -> list[str]:
+    """The options of a reader or writer: its keyword-only parameters."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+def _check_options(
+    format: Format, function: Callable[..., Any], options: Mapping[str, Any]
+) -> None:
+    known = option_names(function)
+    if unknown := sorted(options.keys() - set(known)):
+        raise UsageError(
+            f"{format.name} has no option {', '.join(map(repr, unknown))} here.",
+            f"Its options are: {', '.join(known) or 'none'}.",
+        )
