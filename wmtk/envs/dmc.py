@@ -29,7 +29,7 @@ except (ImportError, AttributeError, RuntimeError) as error:
 Image = NDArray[np.uint8]
 Observation = Any  # an image, or a dict of arrays
 
-CAMERAS = {"quadruped": 2}  # its camera 0 does not follow the robot; the others' does
+CAMERAS = {"quadruped": 2}  # from the side, as in the published results
 ALIASES = {"cup": "ball_in_cup", "pointmass": "point_mass"}  # names used in the literature
 
 
@@ -100,7 +100,7 @@ class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
         self._steps = 0
 
     def _size_buffers(self) -> None:
-        """Shrink MuJoCo's off-screen buffer from 640 × 480: same picture, up to 40% faster."""
+        """Shrink MuJoCo's off-screen buffer from 640 × 480: the same picture, faster without a GPU."""
         visual = self._env.physics.model.vis
         visual.global_.offwidth = visual.global_.offheight = self.options.size
         if self.options.shadow_size is not None:

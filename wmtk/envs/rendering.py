@@ -13,7 +13,8 @@ DISABLED = "disabled"
 HINT = (
     "Install one of: `apt-get install libegl1 libgl1-mesa-dri` (EGL, uses a GPU if there is one) "
     "or `apt-get install libosmesa6` (OSMesa, software only). "
-    "MUJOCO_GL, if set, must name an installed one. Without pictures: the option obs=state."
+    "MUJOCO_GL must name an installed one (egl, osmesa), and a program that imports dm_control "
+    "by itself must set it before that. Without pictures: the option obs=state."
 )
 EGL_PLATFORM_DEVICE = 0x313F
 MAX_DEVICES = 16
