@@ -100,7 +100,7 @@ class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
         self._steps = 0
 
     def _size_buffers(self) -> None:
-        """Shrink MuJoCo's off-screen buffer from 640 × 480: the same picture, faster without a GPU."""
+        """Shrink the off-screen buffer from 640 × 480: same picture, faster without a GPU."""
         visual = self._env.physics.model.vis
         visual.global_.offwidth = visual.global_.offheight = self.options.size
         if self.options.shadow_size is not None:
