@@ -1,0 +1,106 @@
+"""Mending a dataset's header: the one file that the rest of a dataset cannot replace."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from wmtk.datasets import durable
+from wmtk.datasets.header import _GROUP, read_header
+from wmtk.datasets.salvage import MAX_HEALED_JSON, unflipped
+from wmtk.datasets.schema import Schema
+from wmtk.errors import CorruptDatasetError, DatasetError, SchemaMismatchError, SpaceError
+
+
+def whole_header(data: bytes) -> dict[str, Any] | None:
+    """The header in the content of a zarr.json, or None if anything is wrong with it."""
+    try:
+        document = durable.parse(data, Path())
+        if document["zarr_format"] != 3 or document["node_type"] != "group":
+            return None
+        header = durable.unsealed(document["attributes"]["wmtk"], Path())
+        Schema.from_json(header["schema"])
+    except (DatasetError, SpaceError, KeyError, TypeError):
+        return None
+    return header
+
+
+def load_header(root: Path) -> dict[str, Any] | None:
+    """The header of a dataset, or None if it is damaged."""
+    try:
+        return whole_header(durable.read_bytes(root / "zarr.json"))
+    except (OSError, DatasetError):
+        return None
+
+
+def mended_header(root: Path, header_from: Path | None) -> tuple[bytes, str]:
+    """The content that the damaged header should have, and how it was found."""
+    path = root / "zarr.json"
+    try:
+        data = durable.read_bytes(path)
+    except (OSError, DatasetError):
+        data = b""
+    if (unaltered := unflipped(data, _is_whole, MAX_HEALED_JSON)) is not None:
+        return unaltered, "turn back the one bit that flipped"
+    if (rewrapped := _rewrapped(data)) is not None:
+        return rewrapped, "write it again around the dataset's description, which is whole"
+    if header_from is None:
+        raise CorruptDatasetError(
+            f"{path} is damaged. Only it tells the spaces, their bounds and the task, so "
+            "nothing else in the dataset can replace it.",
+            "Copy it from a backup. Or give a dataset of the same task (an empty one will do): "
+            f"wmtk data repair {root} --header-from OTHER",
+            path,
+        )
+    return _borrowed(root, header_from), f"take the header of {header_from}"
+
+
+def _is_whole(data: bytes) -> bool:
+    return whole_header(data) is not None
+
+
+def _rewrapped(data: bytes) -> bytes | None:
+    """A zarr.json of which only what zarr itself reads is damaged."""
+    try:
+        document = durable.parse(data, Path())
+        header = durable.unsealed(document["attributes"]["wmtk"], Path())
+    except (DatasetError, KeyError, TypeError):
+        return None
+    wrapped = durable.to_bytes({**_GROUP, "attributes": {"wmtk": durable.sealed(header)}})
+    return wrapped if _is_whole(wrapped) else None
+
+
+def _borrowed(root: Path, other: Path) -> bytes:
+    header = read_header(other)
+    _require_fit(root, Schema.from_json(header["schema"]), other)
+    own = {
+        **header,
+        "id": uuid.uuid4().hex,
+        "capacity": None,  # the true one is lost, and a wrong one would evict
+        "attributes": {"repair": f"header of dataset {header['id']}"},
+    }
+    return durable.to_bytes({**_GROUP, "attributes": {"wmtk": durable.sealed(own)}})
+
+
+def _require_fit(root: Path, schema: Schema, other: Path) -> None:
+    """Raise if the arrays on disk are not those of the schema."""
+    declared = {path: ([*spec.shape], spec.dtype) for path, spec in schema.arrays()}
+    for part in sorted(os.listdir(root / "parts")) if (root / "parts").is_dir() else ():
+        for file in (root / "parts" / part).rglob("zarr.json"):
+            array = file.parent.relative_to(root / "parts" / part).as_posix()
+            try:
+                document = durable.parse(durable.read_bytes(file), file)
+                if document["node_type"] != "array":
+                    continue
+                found = (document["shape"][1:], document["data_type"])
+            except (OSError, DatasetError, KeyError, TypeError):
+                continue  # this file is damaged itself
+            if declared.get(array) != found:
+                raise SchemaMismatchError(
+                    f"{other} is not a dataset of the same task: {array} is {found} in {root}, "
+                    f"but {declared.get(array, 'absent')} there.",
+                    "Give one with the same observation keys, shapes and dtypes.",
+                    other,
+                )

@@ -1,0 +1,243 @@
+"""Repairing parts: keep what is whole of damaged ones, take in those that no version names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wmtk.datasets import durable, retention
+from wmtk.datasets.checks import QUARANTINE, Progress, entry_of, markers, part_problems
+from wmtk.datasets.log import Change, Log, State
+from wmtk.datasets.part import PartEntry, new_part_id, write_part
+from wmtk.datasets.recovery import tag_to_json
+from wmtk.datasets.retention import Tag
+from wmtk.datasets.salvage import Salvage, marked, salvage, unflipped
+from wmtk.datasets.schema import Schema
+from wmtk.datasets.shard import COMPACT_LEVEL
+from wmtk.datasets.validate import orphans
+from wmtk.errors import DatasetError
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that repair does (or would do), and the episodes that it could not keep."""
+
+    path: Path
+    what: str
+    lost: tuple[str, ...] = ()
+
+
+class PartRepair:
+    """The steps that concern parts, and what all steps of a repair share."""
+
+    schema: Schema
+    state: State
+    tags: dict[str, Tag]
+
+    def __init__(self, root: Path, dry_run: bool) -> None:
+        self.root = root
+        self.dry_run = dry_run
+        self.log = Log(root)
+        self.actions: list[Action] = []
+        self.holes: list[range] = []  # episode numbers that a lost record gave out
+        self.known: frozenset[str] = frozenset()  # episodes that were ever committed
+
+    def act(
+        self,
+        path: Path,
+        what: str,
+        run: Callable[..., object] | None = None,
+        *args: object,
+        lost: Sequence[str] = (),
+    ) -> None:
+        """Note what is done, and do it unless this is a dry run."""
+        self.actions.append(Action(path, what, tuple(lost)))
+        if run is not None and not self.dry_run:
+            run(*args)
+
+    def commit(self, add: Sequence[PartEntry] = (), remove: Sequence[str] = ()) -> None:
+        change = Change("repair", tuple(add), tuple(remove))
+        self.state = self.log.commit(self.state, lambda _: change)
+
+    def set_aside(self, path: Path, name: str) -> None:
+        """Move a file or folder into the quarantine."""
+        folder = self.root / QUARANTINE
+        if not folder.exists():
+            folder.mkdir()
+            marker = folder / "zarr.json"
+            durable.write_file(marker, durable.to_bytes(markers(self.root, None, set())[marker]))
+        target, number = folder / name, 1
+        while target.exists() or target.is_symlink():
+            number += 1
+            target = folder / f"{name}-{number}"
+        path.rename(target)
+        durable.sync(target.parent)
+        durable.sync(path.parent)
+
+    def turn_back(self, path: Path, data: bytes) -> None:
+        self.act(path, "turn back the one bit that flipped", durable.replace_file, path, data)
+
+    def retag(self, old: str, new: PartEntry | None) -> None:
+        """Let the tags that name a damaged part name what is left of it."""
+        for tag in list(self.tags.values()):
+            if all(entry.part != old for entry in tag.parts):
+                continue
+            path = retention.tag_path(self.root, tag.name)
+            parts = [new if entry.part == old else entry for entry in tag.parts]
+            tag = replace(tag, parts=tuple(entry for entry in parts if entry is not None))
+            self.tags[tag.name] = tag
+            durable.replace_file(path, durable.to_bytes(durable.sealed(tag_to_json(tag))))
+
+    # --- parts ---
+
+    def adopt_orphans(self) -> None:
+        """Take in parts that no version names: of an append that died, or of a lost record."""
+        for name in orphans(self.root, self.state, self.tags):
+            folder = self.root / "parts" / name
+            entry = _entry_on_disk(folder)
+            if entry is None:
+                what = "set aside: it is in no version, and its zarr.json is damaged"
+                self.act(folder, what, self.set_aside, folder, name)
+            elif part_problems(self.root, self.schema, entry):
+                self._adopt_rest(folder, entry)
+            else:
+                self._adopt(folder, entry)
+
+    def _adopt(self, folder: Path, entry: PartEntry) -> None:
+        run = _same_episodes(self.state.parts, entry)
+        sources = [other.part for other in run]
+        live = {name for other in self.state.parts for name in other.ids}
+        if len(run) > 1 or any(not (folder.parent / part).exists() for part in sources):
+            joined = replace(entry, first=run[0].first)
+            what = f"commit it in the place of the {len(run)} parts that it was joined from"
+            self.act(folder, what, self.commit, [joined], sources)
+        elif (live | self.known).intersection(entry.ids):
+            what = "set aside: its episodes are, or were, in the dataset already"
+            self.act(folder, what, self.set_aside, folder, folder.name)
+        else:
+            placed = replace(entry, first=self._number(entry))
+            self.known |= frozenset(entry.ids)
+            what = f"take in its {len(entry.ids)} episodes"
+            self.act(folder, what, self.commit, [placed])
+
+    def _adopt_rest(self, folder: Path, entry: PartEntry) -> None:
+        rest = salvage(self.root, self.schema, entry)
+        fresh = [e for e in rest.episodes if e.id not in self.known]
+        what = (
+            f"set aside, but take in the {len(fresh)} of {len(entry.ids)} episodes that are whole"
+        )
+
+        def run() -> None:
+            if fresh:
+                self.commit([self._write(replace(rest, episodes=tuple(fresh)))])
+            self.set_aside(folder, folder.name)
+
+        lost = [name for name in rest.lost if name not in self.known]
+        self.act(folder, what, run, lost=lost)
+
+    def _number(self, entry: PartEntry) -> int:
+        """The place that a lost record gave to a part, or −1 for the end."""
+        for index, hole in enumerate(self.holes):
+            if len(hole) >= len(entry.ids):
+                self.holes[index] = range(hole.start + len(entry.ids), hole.stop)
+                return hole.start
+        return -1
+
+    def _write(self, rest: Salvage, name: str = "") -> PartEntry:
+        name = name or new_part_id(self.state.version + 1)
+        episodes = [marked(episode, rest.note) for episode in rest.episodes]
+        return write_part(self.root, name, self.schema, episodes, COMPACT_LEVEL)
+
+    def mend_parts(self, progress: Progress | None) -> None:
+        entries = {entry.part: entry for tag in self.tags.values() for entry in tag.parts}
+        entries |= {entry.part: entry for entry in self.state.parts}
+        total, done = sum(entry.steps for entry in entries.values()), 0
+        for entry in entries.values():
+            if not (self.root / "parts" / entry.part).exists():
+                self._drop(entry)
+            elif part_problems(self.root, self.schema, entry) and not self._heal(entry):
+                self._replace(entry)
+            done += entry.steps
+            if progress:
+                progress(done, total)
+
+    def _elsewhere(self, entry: PartEntry) -> set[str]:
+        return {i for other in self.state.parts if other.part != entry.part for i in other.ids}
+
+    def _drop(self, entry: PartEntry) -> None:
+        lost = [name for name in entry.ids if name not in self._elsewhere(entry)]
+        live = entry.part in self.state.live
+
+        def run() -> None:
+            if live:
+                self.commit(remove=[entry.part])
+            self.retag(entry.part, None)
+
+        self.act(self.root / "parts" / entry.part, "drop it: the folder is missing", run, lost=lost)
+
+    def _heal(self, entry: PartEntry) -> bool:
+        """Undo a flipped bit in the part's zarr.json; returns whether the part is whole then."""
+        path = self.root / "parts" / entry.part / "zarr.json"
+        try:
+            data = durable.read_bytes(path)
+        except (OSError, DatasetError):
+            return False
+        right = unflipped(data, lambda d: hashlib.sha256(d).hexdigest() == entry.digest)
+        if right is None or right == data:
+            return False
+        self.turn_back(path, right)
+        return self.dry_run or not part_problems(self.root, self.schema, entry)
+
+    def _replace(self, entry: PartEntry) -> None:
+        """Write what is whole in a damaged part as a new part in its place."""
+        rest = salvage(self.root, self.schema, entry)
+        folder = self.root / "parts" / entry.part
+        live = entry.part in self.state.live
+
+        def run() -> None:
+            new = None
+            if rest.episodes:
+                name = new_part_id(self.state.version + 1)
+                if not live:  # known as removed before it is there: only the tag holds it
+                    self.commit(remove=[name])
+                new = replace(self._write(rest, name), first=entry.first)
+            if live:
+                self.commit([new] if new else [], [entry.part])
+            self.retag(entry.part, new)
+            self.set_aside(folder, folder.name)
+
+        what = f"replace by the {len(rest.episodes)} of {len(entry.ids)} episodes that are whole"
+        note = f"; {rest.note}" if rest.note else ""
+        lost = [name for name in rest.lost if name not in self._elsewhere(entry)]
+        self.act(folder, what + note, run, lost=lost)
+
+
+def _entry_on_disk(folder: Path) -> PartEntry | None:
+    """The log entry of a part that is in no log, from its own metadata."""
+    path = folder / "zarr.json"
+    try:
+        data = durable.read_bytes(path)
+        attributes = durable.parse(data, path)["attributes"]["wmtk"]
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        entry = entry_of(folder.name, attributes, size, hashlib.sha256(data).hexdigest())
+        PartEntry.from_json({**entry.to_json(), "first": 0}, path)  # raises if it is impossible
+    except (OSError, DatasetError, KeyError, TypeError, ValueError):
+        return None
+    return entry
+
+
+def _same_episodes(parts: Sequence[PartEntry], entry: PartEntry) -> list[PartEntry]:
+    """The neighbouring parts that together hold exactly the episodes of `entry`, if any do."""
+    for start, head in enumerate(parts):
+        if head.ids[0] != entry.ids[0]:
+            continue
+        run: list[PartEntry] = []
+        ids: tuple[str, ...] = ()
+        while len(ids) < len(entry.ids) and start + len(run) < len(parts):
+            run.append(parts[start + len(run)])
+            ids += run[-1].ids
+        if ids == entry.ids:
+            return run
+    return []

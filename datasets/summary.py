@@ -1,0 +1,198 @@
+"""What a dataset holds, in numbers: counts, returns, lengths, who made it, how large it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.datasets.dataset import Dataset
+from wmtk.datasets.episode import Provenance
+from wmtk.datasets.header import read_header
+from wmtk.errors import DatasetError
+
+MAX_BINS = 24
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a number is distributed over the episodes."""
+
+    mean: float
+    std: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Spread | None:
+        if not len(values):
+            return None
+        numbers = values.astype(np.float64)
+        return cls(
+            float(numbers.mean()), float(numbers.std()), float(numbers.min()), float(numbers.max())
+        )
+
+
+@dataclass(frozen=True)
+class ArraySummary:
+    path: str
+    space: str
+    dtype: str
+    row_bytes: int
+
+
+@dataclass
+class Maker:
+    """The episodes that one policy made in one environment by one version of the code."""
+
+    policy: str
+    checkpoint: str
+    env_id: str
+    code_version: str
+    episodes: int = 0
+    steps: int = 0
+    mean_return: float = 0.0
+    seeds: list[int] = field(default_factory=list)
+
+    def add(self, record: dict[str, Any]) -> None:
+        self.mean_return += (record["return"] - self.mean_return) / (self.episodes + 1)
+        self.episodes += 1
+        self.steps += record["length"]
+        if record["seed"] is not None:
+            self.seeds.append(record["seed"])
+
+
+@dataclass(frozen=True)
+class TagSummary:
+    name: str
+    version: int
+    episodes: int
+    steps: int
+    created: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that `wmtk data info` shows."""
+
+    path: Path
+    id: str
+    format: int
+    version: int
+    tag: str | None
+    env: dict[str, Any]
+    attributes: dict[str, Any]
+    capacity: int | None
+    episodes: int
+    steps: int
+    parts: int
+    stored_bytes: int
+    raw_bytes: int
+    returns: Spread | None
+    lengths: Spread | None
+    histogram: tuple[int, ...]  # episodes in equal intervals of the return, lowest first
+    ends: dict[str, int]
+    arrays: tuple[ArraySummary, ...]
+    makers: tuple[Maker, ...]
+    tags: tuple[TagSummary, ...]
+
+    @property
+    def ratio(self) -> float:
+        return self.raw_bytes / self.stored_bytes if self.stored_bytes else 1.0
+
+
+def summarize(dataset: Dataset, *, tag: str | None = None) -> Summary:
+    """Count and measure a snapshot; `tag` is the name that it was opened by."""
+    table = dataset.episodes
+    return Summary(
+        path=dataset.path,
+        id=dataset.id,
+        format=dataset.header["format"],
+        version=dataset.version,
+        tag=tag,
+        env=dict(dataset.env),
+        attributes=dict(dataset.header["attributes"]),
+        capacity=dataset.capacity,
+        episodes=len(table),
+        steps=table.steps,
+        parts=len(dataset.parts),
+        stored_bytes=dataset.stored_bytes,
+        raw_bytes=dataset.raw_bytes,
+        returns=Spread.of(table.total_reward),
+        lengths=Spread.of(table.length),
+        histogram=_histogram(table.total_reward),
+        ends=_ends(table.end),
+        arrays=tuple(
+            ArraySummary(path, str(spec), spec.dtype, spec.row_bytes)
+            for path, spec in dataset.schema.arrays()
+        ),
+        makers=tuple(_makers(dataset)),
+        tags=tag_summaries(dataset),
+    )
+
+
+def tag_summaries(dataset: Dataset) -> tuple[TagSummary, ...]:
+    return tuple(
+        TagSummary(t.name, t.version, t.episodes, t.steps, t.created, t.note)
+        for t in dataset.tags()
+    )
+
+
+def _ends(end: NDArray[np.int64]) -> dict[str, int]:
+    names = ("cut", "terminated", "truncated", "both")
+    counts = np.bincount(end, minlength=4)
+    return {name: int(counts[code]) for code, name in enumerate(names)}
+
+
+def _histogram(returns: NDArray[np.float64]) -> tuple[int, ...]:
+    """Counts in equal intervals; as many as the returns differ in, at most MAX_BINS."""
+    finite = returns[np.isfinite(returns)]
+    distinct = len(np.unique(finite))
+    if distinct < 2:
+        return ()
+    counts, _ = np.histogram(finite, min(MAX_BINS, distinct))
+    return tuple(int(count) for count in counts)
+
+
+def _makers(dataset: Dataset) -> list[Maker]:
+    """Grouped in the order in which they first appear."""
+    found: dict[tuple[str, ...], Maker] = {}
+    for record in dataset.describe():
+        by = Provenance.from_json(record["provenance"])
+        maker = Maker(by.policy, by.checkpoint, by.env_id, by.code_version)
+        key = (by.policy, by.checkpoint, by.env_id, by.code_version)
+        found.setdefault(key, maker).add(record)
+    return list(found.values())
+
+
+# --- folders of datasets ----------------------------------------------------------------------
+
+
+def find_datasets(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Every dataset in or below a folder, by name; hidden folders and links are not followed."""
+    root = Path(folder)
+    if _is_dataset(root):
+        yield root
+        return
+    try:
+        children = sorted(root.iterdir())
+    except PermissionError:
+        return
+    for child in children:
+        if child.is_dir() and not child.is_symlink() and not child.name.startswith("."):
+            yield from find_datasets(child)
+
+
+def _is_dataset(path: Path) -> bool:
+    try:
+        read_header(path)
+    except DatasetError:
+        # A damaged one is still a dataset, and the listing has to show it.
+        return all((path / name).is_dir() for name in ("parts", "log", "tags"))
+    return True

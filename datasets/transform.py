@@ -1,0 +1,325 @@
+"""New datasets from old ones: merge, split, filter. All of it, or nothing is written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wmtk.datasets import durable
+from wmtk.datasets.checks import Progress
+from wmtk.datasets.compaction import TARGET_STEPS
+from wmtk.datasets.dataset import Dataset
+from wmtk.datasets.episode import Episode
+from wmtk.datasets.header import read_header
+from wmtk.datasets.part import PartReader
+from wmtk.datasets.schema import Schema
+from wmtk.datasets.table import EpisodeTable, Mask, Selection
+from wmtk.datasets.table import split as split_selection
+from wmtk.errors import DatasetError, SchemaMismatchError, UsageError
+from wmtk.spaces import ArraySpec, Bound
+
+MAX_BATCH_BYTES = 256 * 2**20  # of raw rows, for datasets with large frames
+PathOrDataset = str | os.PathLike[str] | Dataset
+
+
+@dataclass(frozen=True)
+class TransformReport:
+    """A dataset that was made from others."""
+
+    path: Path
+    episodes: int
+    steps: int
+    dropped: int = 0  # episodes of the sources that are not in it
+
+
+def merge(
+    sources: Sequence[PathOrDataset],
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> TransformReport:
+    """Every episode of all sources, in order, with its provenance, as one dataset.
+
+    The sources must have the same arrays; where their bounds differ, the wider ones are declared.
+    """
+    if not sources:
+        raise UsageError("There is nothing to merge.", "Name at least one dataset.")
+    with contextlib.ExitStack() as stack:
+        opened = [_open(source, stack) for source in sources]
+        schema = opened[0].schema
+        for other in opened[1:]:
+            schema = _joint_schema(schema, other.schema, f"{opened[0].path} and {other.path}")
+        everything = [(dataset, dataset.episodes) for dataset in opened]
+        return _write(everything, Path(target), schema, "merge", overwrite, progress)
+
+
+def filter_episodes(
+    source: PathOrDataset,
+    target: str | os.PathLike[str],
+    selection: Selection,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> TransformReport:
+    """The episodes that `selection` keeps, as a dataset of their own."""
+    with contextlib.ExitStack() as stack:
+        dataset = _open(source, stack)
+        chosen = dataset.episodes.where(selection(dataset.episodes))
+        if not len(chosen):
+            raise UsageError(
+                f"None of the {len(dataset)} episodes of {dataset.path} fits; nothing was written.",
+                f"`wmtk data info {dataset.path}` shows what there is.",
+            )
+        parts = [(dataset, chosen)]
+        return _write(parts, Path(target), dataset.schema, "filter", overwrite, progress)
+
+
+def split(
+    source: PathOrDataset,
+    target_train: str | os.PathLike[str],
+    target_val: str | os.PathLike[str],
+    fraction: float,
+    seed: int = 0,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> tuple[TransformReport, TransformReport]:
+    """Two datasets: for training, and with about `fraction` of the episodes for validation.
+
+    Which side an episode goes to depends on its content and the seed alone.
+    """
+    if Path(target_train).absolute() == Path(target_val).absolute():
+        raise UsageError("Both sides of the split have the same path.", "Use two paths.")
+    with contextlib.ExitStack() as stack:
+        dataset = _open(source, stack)
+        held_out = split_selection(fraction, held_out=True, seed=seed)(dataset.episodes)
+        if not held_out.any() or held_out.all():
+            raise UsageError(
+                f"{dataset.path} has {len(dataset)} episodes: one side would be empty.",
+                "Split at least two episodes, by a fraction above 0.",
+            )
+        sides: list[TransformReport] = []
+        total = len(dataset)
+        for target, mask in ((target_train, ~held_out), (target_val, held_out)):
+            before = sum(side.episodes for side in sides)
+            shifted = _shifted(progress, before, total)
+            chosen = [(dataset, dataset.episodes.where(mask))]
+            side = _write(chosen, Path(target), dataset.schema, "split", overwrite, shifted)
+            sides.append(side)
+        return sides[0], sides[1]
+
+
+# --- choosing ---------------------------------------------------------------------------------
+
+
+def by_provenance(
+    dataset: Dataset,
+    *,
+    policy: str | None = None,
+    env_id: str | None = None,
+    checkpoint: str | None = None,
+    code_version: str | None = None,
+) -> Selection:
+    """The episodes of a snapshot that were made by these; `*` and `?` stand for anything."""
+    wanted = {
+        "policy": policy,
+        "env_id": env_id,
+        "checkpoint": checkpoint,
+        "code_version": code_version,
+    }
+    wanted = {key: pattern for key, pattern in wanted.items() if pattern is not None}
+
+    def fits(record: Mapping[str, Any]) -> bool:
+        maker = record["provenance"]
+        return all(fnmatchcase(str(maker.get(k, "")), str(p)) for k, p in wanted.items())
+
+    def mask(table: EpisodeTable) -> Mask:
+        if not wanted:
+            return np.ones(len(table), bool)
+        kept = np.array([fits(record) for record in dataset.describe()], bool)
+        return np.isin(table.episode, dataset.episodes.episode[kept])
+
+    return mask
+
+
+def all_of(*selections: Selection) -> Selection:
+    """The episodes that every one of the selections keeps."""
+
+    def mask(table: EpisodeTable) -> Mask:
+        keep = np.ones(len(table), bool)
+        for selection in selections:
+            keep &= selection(table)
+        return keep
+
+    return mask
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def staged(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A path beside `target` that takes its place at the end, unless an error comes first.
+
+    With `overwrite` a dataset that is there already gives way at that moment, not before.
+    """
+    occupied = os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir()))
+    if occupied and not overwrite:
+        raise DatasetError(f"{target} exists already.", "Choose another path.", target)
+    if occupied:
+        read_header(target)  # anything but a dataset is never replaced
+    holder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    with durable.writing(target.parent):
+        holder.mkdir(parents=True)
+    try:
+        yield holder / target.name
+        with durable.writing(target):
+            if occupied:
+                target.rename(holder / "old")
+            (holder / target.name).rename(target)
+            durable.sync(target.absolute().parent)
+    finally:
+        durable.remove_tree(holder)
+
+
+def _write(
+    chosen: Sequence[tuple[Dataset, EpisodeTable]],
+    target: Path,
+    schema: Schema,
+    how: str,
+    overwrite: bool,
+    progress: Progress | None,
+) -> TransformReport:
+    total = sum(len(table) for _, table in chosen)
+    everything = sum(len(dataset) for dataset, _ in chosen)
+    headers = [dataset.header for dataset, _ in chosen]
+    attributes = {
+        **_common([header["attributes"] for header in headers]),
+        "made_by": how,
+        "sources": [_source(dataset, table) for dataset, table in chosen],
+    }
+    with staged(target, overwrite=overwrite) as path:
+        env = _common([header["env"] for header in headers])
+        with Dataset.create(path, schema, env=env, attributes=attributes) as new:
+            episodes = (e for dataset, table in chosen for e in _read(dataset, table))
+            done = 0
+            for batch in _batches(episodes, schema):
+                new.append(batch)
+                done += len(batch)
+                if progress:
+                    progress(done, total)
+            steps = new.num_steps
+    return TransformReport(target, total, steps, everything - total)
+
+
+def _source(dataset: Dataset, table: EpisodeTable) -> dict[str, Any]:
+    return {
+        "id": dataset.id,
+        "name": dataset.path.name,
+        "version": dataset.version,
+        "episodes": len(table),
+        "steps": table.steps,
+    }
+
+
+def _read(dataset: Dataset, table: EpisodeTable) -> Iterator[Episode]:
+    """The chosen episodes, part by part; no more than one part is decoded at a time."""
+    for index in np.unique(table.part):
+        entry = table.parts[index]
+        numbers = table.number[table.part == index]
+        with dataset.reading(entry):
+            reader = PartReader(dataset.path, dataset.schema, entry)
+            whole = len(numbers) == len(entry.ids) and _fits(entry.rows, dataset.schema)
+            yield from reader.episodes() if whole else (reader.episode(int(n)) for n in numbers)
+
+
+def _fits(rows: int, schema: Schema) -> bool:
+    return rows * schema.row_bytes <= MAX_BATCH_BYTES
+
+
+def _batches(episodes: Iterable[Episode], schema: Schema) -> Iterator[list[Episode]]:
+    """Episodes in groups that make one large part each."""
+    batch: list[Episode] = []
+    steps = 0
+    for episode in episodes:
+        batch.append(episode)
+        steps += episode.length
+        if steps >= TARGET_STEPS or not _fits(steps, schema):
+            yield batch
+            batch, steps = [], 0
+    if batch:
+        yield batch
+
+
+def _open(source: PathOrDataset, stack: contextlib.ExitStack) -> Dataset:
+    if isinstance(source, Dataset):
+        return source
+    return stack.enter_context(Dataset.open(source))
+
+
+def _shifted(progress: Progress | None, before: int, total: int) -> Progress | None:
+    if progress is None:
+        return None
+    report: Callable[[int, int], None] = progress
+    return lambda done, _: report(before + done, total)
+
+
+def _common(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What all the documents say alike."""
+    first, *others = documents
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in other and other[key] == value for other in others)
+    }
+
+
+# --- schemas ----------------------------------------------------------------------------------
+
+
+def _joint_schema(one: Schema, other: Schema, what: str) -> Schema:
+    """The schema that holds the episodes of both."""
+    one.require_same_arrays(other, what)
+    theirs = dict(other.arrays())
+
+    def wider(path: str, spec: ArraySpec) -> ArraySpec:
+        if spec.kind != theirs[path].kind:
+            raise SchemaMismatchError(
+                f"{what} differ in their arrays:\n  {path}: {spec} against {theirs[path]}",
+                "Only datasets with equal kinds of spaces can be joined.",
+            )
+        low = _wider(spec.low, theirs[path].low, min)
+        return replace(spec, low=low, high=_wider(spec.high, theirs[path].high, max))
+
+    return replace(
+        one,
+        obs={key: wider(f"obs/{key}", spec) for key, spec in one.obs.items()},
+        action=wider("action", one.action),
+        reward=wider("reward", one.reward),
+        info={key: wider(f"info/{key}", spec) for key, spec in one.info.items()},
+    )
+
+
+def _wider(one: Bound, other: Bound, pick: Callable[[Any, Any], Any]) -> Bound:
+    """The bound that allows all that either of the two allows; None is no bound."""
+    if one == other:
+        return one
+    if one is None or other is None:
+        return None
+    if not isinstance(one, tuple) and not isinstance(other, tuple):
+        wider: Bound = pick(one, other)
+        return wider
+    size = len(one) if isinstance(one, tuple) else len(other) if isinstance(other, tuple) else 0
+    ones = one if isinstance(one, tuple) else (one,) * size
+    others = other if isinstance(other, tuple) else (other,) * size
+    pairs = zip(ones, others, strict=True)
+    return tuple(None if a is None or b is None else pick(a, b) for a, b in pairs)
