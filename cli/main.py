@@ -28,6 +28,7 @@ class Lazy(NamedTuple):
 
 
 COMMANDS: dict[str, Lazy] = {
+    "collect": Lazy("wmtk.cli.collect", "collect", "Play a task and keep the episodes."),
     "doctor": Lazy("wmtk.cli.doctor", "doctor", "Show versions, devices and what is missing."),
 }
 

@@ -132,13 +132,15 @@ class Dataset:
 
     def _require_parts(self) -> None:
         """Refuse a dataset of which whole parts are missing, naming them."""
-        for attempt in range(2):
+        while True:
             present = set(os.listdir(self.path / "parts"))
             missing = [e.part for e in self._state.parts if e.part not in present]
             if not missing:
                 return
-            if attempt == 0 and not self._pinned:
-                self._state = self._log.read()  # they may have been evicted just now
+            newest = self._state if self._pinned else self._log.read()
+            if newest.version == self.version:
+                break
+            self._state = newest  # they were evicted between our reading and our listing
         shown = "\n".join(f"  parts/{name}" for name in missing[:10])
         more = f"\n  and {len(missing) - 10} more" if len(missing) > 10 else ""
         raise CorruptDatasetError(
@@ -175,6 +177,11 @@ class Dataset:
     @property
     def parts(self) -> tuple[PartEntry, ...]:
         return self._state.parts
+
+    @property
+    def next_episode(self) -> int:
+        """The number that the next episode will get: how many were ever committed."""
+        return self._state.next_episode
 
     @property
     def num_steps(self) -> int:
@@ -259,8 +266,11 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Episode]:
         for entry in self.parts:
-            with self.reading(entry):
-                yield from PartReader(self.path, self.schema, entry).episodes()
+            yield from self._episodes_in(entry)
+
+    def _episodes_in(self, entry: PartEntry) -> Iterator[Episode]:
+        with self.reading(entry):
+            yield from PartReader(self.path, self.schema, entry).episodes()
 
     def describe(self) -> Iterator[dict[str, Any]]:
         """The record of every episode: id, length, return, ending, seed, provenance, part."""
@@ -271,23 +281,38 @@ class Dataset:
                 yield {**row, "provenance": provenance, "part": entry.part}
 
     def follow(self, *, poll: float = 0.5, timeout: float | None = None) -> Iterator[Episode]:
-        """Every episode, then new ones as they come; ends after `timeout` seconds without one."""
+        """Every episode, then new ones as they come; ends after `timeout` seconds without one.
+
+        Episodes that are evicted before their turn are left out.
+        """
         following = 0  # the number of the next episode to give out
         quiet_since = time.monotonic()
         while True:
-            for entry in self.parts:
-                if entry.first + len(entry.ids) <= following:
-                    continue
-                with self.reading(entry):
-                    reader = PartReader(self.path, self.schema, entry)
-                    for number in range(max(0, following - entry.first), len(entry.ids)):
-                        yield reader.episode(number)
-                following = entry.first + len(entry.ids)
-                quiet_since = time.monotonic()
+            version = self.version
+            try:
+                for number, episode in self._episodes_from(following):
+                    following = number + 1
+                    yield episode
+                    quiet_since = time.monotonic()
+            except EvictedError:
+                if not self.refresh() and self.version == version:
+                    raise
+                continue
             if timeout is not None and time.monotonic() - quiet_since > timeout:
                 return
             if not self.refresh():
                 time.sleep(poll)
+
+    def _episodes_from(self, first: int) -> Iterator[tuple[int, Episode]]:
+        """The episodes of this snapshot from number `first` on, with their numbers."""
+        for entry in self.parts:
+            if entry.first + len(entry.ids) <= first:
+                continue
+            reader = self.open_part(entry)
+            for index in range(max(0, first - entry.first), len(entry.ids)):
+                with self.reading(entry):
+                    episode = reader.episode(index)
+                yield entry.first + index, episode
 
     # --- writing ---
 
@@ -320,7 +345,11 @@ class Dataset:
             gone = retention.over_capacity(state, self.capacity, entry.steps)
             return Change("append", (entry,), gone)
 
-        self._move_to(self._log.commit(self._state, plan))
+        try:
+            self._move_to(self._log.commit(self._state, plan))
+        except BaseException:
+            compaction.discard_uncommitted(self.path, self._log, name)
+            raise
         version = self.version
         try:
             self._tidy()
@@ -361,26 +390,17 @@ class Dataset:
         target = compaction.target_steps(self.capacity)
         for run in list(compaction.runs(self._state, target, everything=everything)):
             try:
-                state = compaction.join(self.path, self.schema, self._log, self._state, run)
-            except FileNotFoundError:
+                episodes = [episode for entry in run for episode in self._episodes_in(entry)]
+            except EvictedError:
                 self.refresh()  # another process evicted or compacted one of them
                 continue
+            state = compaction.join(self.path, self.schema, self._log, self._state, run, episodes)
             self._move_to(state)
             self._tidy()
 
     def tag(self, name: str, note: str = "") -> retention.Tag:
         """Give this snapshot a name; its parts are kept until the tag is deleted."""
-        tag = retention.write_tag(self.path, name, self._state, note)
-        present = set(os.listdir(self.path / "parts"))
-        if missing := [entry.part for entry in self.parts if entry.part not in present]:
-            retention.tag_path(self.path, name).unlink(missing_ok=True)
-            raise EvictedError(
-                f"{len(missing)} parts of version {self.version} were evicted before the tag "
-                f"{name!r} could pin them.",
-                "Call refresh() and tag the newest version.",
-                self.path,
-            )
-        return tag
+        return retention.write_tag(self.path, name, self._state, note)
 
     def tags(self) -> list[retention.Tag]:
         return list(retention.read_tags(self.path))

@@ -95,3 +95,7 @@ class EnvCreationError(WmtkError):
 
 class RenderingError(EnvCreationError):
     """The simulator cannot draw on this machine: no usable OpenGL backend."""
+
+
+class EnvironmentFailedError(WmtkError):
+    """An environment raised, hung or returned nonsense again and again."""

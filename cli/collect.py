@@ -1,0 +1,170 @@
+"""`wmtk collect`: play a task and keep the episodes as a dataset."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wmtk.cli import console
+from wmtk.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from wmtk.collect import CollectProgress, CollectReport
+    from wmtk.envs import ResolvedTask
+
+INTERRUPTED = 130
+
+
+def collect(
+    task: Annotated[
+        str, typer.Argument(help="atari_<game>, dmc_<domain>_<task>, a gymnasium id, module:Id.")
+    ],
+    out: Annotated[Path, typer.Option(help="The dataset to write.", show_default=False)],
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Agent steps to collect; the last episodes are finished."),
+    ] = None,
+    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes to collect.")] = None,
+    policy: Annotated[
+        str, typer.Option(help="random, or package.module:function from observation to action.")
+    ] = "random",
+    epsilon: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of random actions mixed into the policy's.")
+    ] = 0.0,
+    envs: Annotated[int, typer.Option(min=1, help="Environments that play side by side.")] = 4,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Processes they are spread over; 0 is this one.", show_default="cores"
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="The same seed gives the same dataset.", show_default="random"),
+    ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Go on with an existing dataset.")
+    ] = False,
+    capacity: Annotated[
+        int | None, typer.Option(min=1, help="Steps to keep; the oldest episodes go beyond that.")
+    ] = None,
+    store_info: Annotated[
+        str, typer.Option(help="Keys of the environment's info to keep, separated by commas.")
+    ] = "",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="An option of the task, such as rgb=true.")
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds without a step after which a worker is replaced."),
+    ] = 60.0,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Play a task and keep the episodes as a dataset.
+
+    Example: wmtk collect atari_pong --out data/pong.zarr --steps 20000 --seed 0
+
+    Ctrl-C commits the episodes that are whole and exits with code 130; the same command with
+    --append goes on.
+    """
+    from wmtk.collect import EpsilonGreedy, dataset_for, load_policy
+    from wmtk.collect import collect as run
+    from wmtk.envs import resolve
+
+    if (steps is None) == (episodes is None):
+        raise UsageError("How much is to be collected?", "Pass either --steps or --episodes.")
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    resolved = resolve(task, **_options(settings or []))
+    _echo(resolved, seed)
+    keys = [key for key in store_info.split(",") if key]
+    signal.signal(signal.SIGTERM, _interrupt)  # a job scheduler's Ctrl-C
+    with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
+        chosen = load_policy(policy, dataset.schema.action, [seed, dataset.next_episode])
+        if epsilon:
+            mixed = [seed, dataset.next_episode]
+            chosen = EpsilonGreedy(chosen, epsilon, dataset.schema.action, mixed)
+        noun = "step" if steps else "episode"
+        with console.progress(f"Collecting {task}", steps or episodes, noun=noun) as bar:
+
+            def show(progress: CollectProgress) -> None:
+                count = progress.played if steps else progress.episodes
+                mean = "" if not progress.episodes else f", mean return {progress.mean_return:.1f}"
+                bar.update(completed=count, description=f"Collecting {task}{mean}")
+
+            report = run(
+                resolved,
+                dataset,
+                chosen,
+                seed=seed,
+                steps=steps,
+                episodes=episodes,
+                envs=envs,
+                workers=workers,
+                timeout=timeout,
+                on_progress=show,
+                on_message=lambda text: console.err.print(f"warning: {text}", style="yellow"),
+            )
+    console.emit(report, json=json, render=_render)
+    if report.interrupted:
+        wanted, had = (steps, report.steps) if steps else (episodes, report.episodes)
+        rest = max((wanted or 0) - had, 1)
+        raise typer.Exit(_say_how_to_go_on(task, out, noun, rest))
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _say_how_to_go_on(task: str, out: Path, noun: str, rest: int) -> int:
+    console.err.print(
+        f"Interrupted; what was whole is kept. To go on, run the same command with:\n"
+        f"  wmtk collect {task} --out {out} --{noun}s {rest} --append",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return INTERRUPTED
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--set {pair} lacks a value.", "Write it as --set name=value.")
+        options[name] = value
+    return options
+
+
+def _echo(task: ResolvedTask, seed: int) -> None:
+    """Say what the task's name was taken to mean."""
+    shown = {k: v for k, v in task.settings.items() if k not in {"task", "kind", "versions"}}
+    facts = ", ".join(f"{name} {value}" for name, value in shown.items() if value is not None)
+    console.err.print(f"{task.task}: {facts}; seed {seed}", highlight=False, soft_wrap=True)
+
+
+def _render(report: CollectReport) -> Table:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None)
+    rows = {
+        "dataset": f"{report.path} (version {report.version})",
+        "episodes": console.human_count(report.episodes),
+        "agent steps": console.human_count(report.steps),
+        "frames": console.human_count(report.frames),
+        "return": f"{report.mean_return:.2f} ± {report.std_return:.2f}",
+        "speed": f"{console.human_count(report.steps_per_second, 'step')}/s",
+        "seed": str(report.seed),
+    }
+    if report.dropped:
+        rows["dropped"] = (
+            f"{console.human_count(report.dropped, 'episode')} of a failing environment"
+        )
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table

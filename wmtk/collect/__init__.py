@@ -1,0 +1,18 @@
+"""The first stage: play in an environment and keep the episodes."""
+
+from wmtk.collect.collector import CollectProgress, CollectReport, collect
+from wmtk.collect.policy import CallablePolicy, EpsilonGreedy, Policy, RandomPolicy, load_policy
+from wmtk.collect.target import dataset_for, schema_of
+
+__all__ = [
+    "CallablePolicy",
+    "CollectProgress",
+    "CollectReport",
+    "EpsilonGreedy",
+    "Policy",
+    "RandomPolicy",
+    "collect",
+    "dataset_for",
+    "load_policy",
+    "schema_of",
+]

@@ -1,0 +1,141 @@
+"""Who chooses the actions while data is collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.errors import UsageError
+from wmtk.spaces import ArraySpec
+
+Observation = Mapping[str, NDArray[Any]]  # leaves by key, as wmtk.spaces.flatten_value gives them
+
+
+class Policy(Protocol):
+    """Chooses actions for several environments at once; each has a slot of its own."""
+
+    name: str
+    checkpoint: str  # hash of the weights, empty if there are none
+    needs_obs: bool  # False: actions do not depend on what is seen
+
+    def begin(self, slot: int) -> None:
+        """A new episode has begun in a slot."""
+
+    def act(self, slots: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
+        """An action for each of the slots; `obs` is empty unless the policy needs it."""
+
+
+class RandomPolicy:
+    """Uniform over the action space (standard normal where it has no bounds)."""
+
+    name = "random"
+    checkpoint = ""
+    needs_obs = False
+
+    def __init__(self, action: ArraySpec, seed: Sequence[int]) -> None:
+        self._spec = action
+        self._seed = tuple(seed)
+        self._low, self._high = action.bound("low"), action.bound("high")
+        self._dtype = np.dtype(action.dtype)
+        # A generator for each slot: its actions do not depend on how many others there are.
+        self._generators: dict[int, np.random.Generator] = {}
+
+    def begin(self, slot: int) -> None:
+        pass
+
+    def _generator(self, slot: int) -> np.random.Generator:
+        if slot not in self._generators:
+            sequence = np.random.SeedSequence([*self._seed, slot])
+            self._generators[slot] = np.random.default_rng(sequence)
+        return self._generators[slot]
+
+    def act(self, slots: Sequence[int], obs: Sequence[Observation] = ()) -> list[NDArray[Any]]:
+        return [self._sample(self._generator(slot)) for slot in slots]
+
+    def _sample(self, rng: np.random.Generator) -> NDArray[Any]:
+        if self._spec.kind != "box" or self._dtype.kind != "f":
+            drawn = rng.integers(self._low, self._high, endpoint=True, dtype=np.int64)
+            return np.asarray(drawn, self._dtype)
+        bounded = np.isfinite(self._low) & np.isfinite(self._high)
+        low, high = np.where(bounded, self._low, 0), np.where(bounded, self._high, 1)
+        values = np.where(bounded, rng.uniform(low, high), rng.standard_normal(self._low.shape))
+        return np.clip(values, self._low, self._high).astype(self._dtype)
+
+
+class CallablePolicy:
+    """Any function of one observation; it gets the array itself if there is only one key."""
+
+    checkpoint = ""
+    needs_obs = True
+
+    def __init__(self, function: Callable[[Any], Any], action: ArraySpec, name: str = "") -> None:
+        self.name = name or getattr(function, "__qualname__", "callable")
+        self._function = function
+        self._spec = action
+
+    def begin(self, slot: int) -> None:
+        pass
+
+    def act(self, slots: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
+        actions = []
+        for seen in obs:
+            given = next(iter(seen.values())) if len(seen) == 1 else seen
+            action = np.asarray(self._function(given), self._spec.dtype)
+            if action.shape != self._spec.shape:
+                raise UsageError(
+                    f"The policy {self.name} returned an action of shape {action.shape}.",
+                    f"The environment takes {self._spec}.",
+                )
+            actions.append(action)
+        return actions
+
+
+class EpsilonGreedy:
+    """Another policy, but with probability ε a random action."""
+
+    needs_obs = True
+
+    def __init__(
+        self, policy: Policy, epsilon: float, action: ArraySpec, seed: Sequence[int]
+    ) -> None:
+        if not 0 <= epsilon <= 1:
+            raise UsageError(f"ε = {epsilon} is not a probability.", "Use a number from 0 to 1.")
+        self.name = f"{policy.name} ε={epsilon:g}"
+        self.checkpoint = policy.checkpoint
+        self._policy = policy
+        self._epsilon = epsilon
+        self._random = RandomPolicy(action, [*seed, 1])
+        self._coin = np.random.default_rng(np.random.SeedSequence([*seed, 2]))
+
+    def begin(self, slot: int) -> None:
+        self._policy.begin(slot)
+
+    def act(self, slots: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
+        chosen, drawn = self._policy.act(slots, obs), self._random.act(slots)
+        random = self._coin.random(len(slots)) < self._epsilon
+        return [d if use else c for c, d, use in zip(chosen, drawn, random, strict=True)]
+
+
+def load_policy(name: str, action: ArraySpec, seed: Sequence[int]) -> Policy:
+    """A policy by name: `random`, or `package.module:function` of an observation."""
+    if name == "random":
+        return RandomPolicy(action, seed)
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise UsageError(
+            f"Unknown policy {name!r}.",
+            "Use 'random', or 'package.module:function' for a function from an observation to an "
+            "action.",
+        )
+    try:
+        function = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"The policy {name!r} cannot be imported: {error}.",
+            "Is its folder on PYTHONPATH, and the name spelled as in the module?",
+        ) from error
+    return CallablePolicy(function, action, name)

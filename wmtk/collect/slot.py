@@ -1,0 +1,138 @@
+"""One environment and the episode that is being recorded in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.datasets import Episode, Provenance, Schema
+from wmtk.envs import ResolvedTask
+from wmtk.errors import EpisodeError
+from wmtk.spaces import ArraySpec, flatten_value
+
+
+@dataclass(frozen=True)
+class SlotPlan:
+    """What a slot has to do: picklable, so that a worker process can do it."""
+
+    number: int
+    task: ResolvedTask
+    schema: Schema
+    provenance: Provenance
+    seed: tuple[int, ...]
+    steps: int | None  # go on until this many steps are recorded, in whole episodes
+    episodes: int | None  # or this many episodes
+    attempt: int = 0  # how often the environment was made anew: each has another seed
+
+    @property
+    def env_seed(self) -> int:
+        sequence = np.random.SeedSequence([*self.seed, self.number, self.attempt])
+        return int(sequence.generate_state(1)[0] >> 1)  # gymnasium and ALE want 31 bits
+
+
+class Slot:
+    """Plays until its plan is fulfilled. Only the first episode is seeded, the rest go on from it.
+
+    An environment's seed decides all its episodes, and some (ALE) load a ROM to be seeded.
+    """
+
+    def __init__(self, plan: SlotPlan) -> None:
+        self.plan = plan
+        self.steps_left = plan.steps
+        self.episodes_left = plan.episodes
+        self._env: gym.Env[Any, Any] | None = None
+        self.begun = False
+
+    @property
+    def done(self) -> bool:
+        return (self.steps_left is not None and self.steps_left <= 0) or (
+            self.episodes_left is not None and self.episodes_left <= 0
+        )
+
+    def begin(self) -> Mapping[str, NDArray[Any]]:
+        """Reset the environment, making it if need be; the first observation."""
+        seed = None
+        if self._env is None:
+            self._env = self.plan.task.make()
+            seed = self.plan.env_seed
+        obs, info = self._env.reset(seed=seed)
+        self._obs: list[dict[str, Any]] = []
+        self._infos: list[dict[str, Any]] = []
+        self._actions: list[Any] = []
+        self._rewards: list[float] = []
+        self.begun = True
+        return self._record(obs, info)
+
+    def _record(self, obs: Any, info: Mapping[str, Any]) -> Mapping[str, NDArray[Any]]:
+        """Keep one row, refusing what is not as the environment's space declares it."""
+        schema, step = self.plan.schema, len(self._actions)
+        assert schema.structure is not None
+        try:
+            leaves = flatten_value(schema.structure, obs)
+        except (KeyError, TypeError, ValueError) as error:
+            raise EpisodeError(f"The observation at step {step} lacks {error}.") from error
+        kept = {
+            key: _checked(f"obs/{key}", leaves[key], spec, step) for key, spec in schema.obs.items()
+        }
+        self._obs.append(kept)
+        if schema.info:
+            if missing := [key for key in schema.info if key not in info]:
+                raise EpisodeError(f"The info at step {step} lacks {missing}.")
+            self._infos.append(
+                {key: np.asarray(info[key], spec.dtype) for key, spec in schema.info.items()}
+            )
+        return kept
+
+    def step(self, action: NDArray[Any]) -> tuple[Mapping[str, NDArray[Any]], Episode | None]:
+        """One step: the observation to act on next, and the episode if it has ended by this."""
+        assert self._env is not None, "begin() comes first"
+        discrete = self.plan.schema.action.kind == "discrete"
+        result = self._env.step(int(action) if discrete else action)
+        obs, reward, terminated, truncated, info = result
+        self._actions.append(action)
+        self._rewards.append(float(reward))
+        if not np.isfinite(self._rewards[-1]):
+            raise EpisodeError(f"The reward at step {len(self._actions)} is {reward}.")
+        seen = self._record(obs, info)
+        if not (terminated or truncated):
+            return seen, None
+        episode = Episode.from_transitions(
+            self.plan.schema,
+            self._obs,
+            self._actions,
+            self._rewards,
+            terminated=bool(terminated),
+            truncated=bool(truncated),
+            infos=self._infos,
+            seed=self.plan.env_seed,
+            provenance=self.plan.provenance,
+        )
+        episode.check(self.plan.schema)
+        if self.steps_left is not None:
+            self.steps_left -= episode.length
+        if self.episodes_left is not None:
+            self.episodes_left -= 1
+        return (seen if self.done else self.begin()), episode
+
+    def close(self) -> None:
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+
+
+def _checked(path: str, value: Any, spec: ArraySpec, step: int) -> NDArray[Any]:
+    """A copy of an array that is as declared: environments may reuse their buffers."""
+    array = np.array(value)
+    if array.shape == spec.shape and array.dtype.name == spec.dtype:
+        return array
+    if not array.shape and not spec.shape:  # plain numbers have no dtype of their own
+        return np.asarray(value, spec.dtype)
+    raise EpisodeError(
+        f"{path} at step {step} has shape {array.shape} and dtype {array.dtype.name}, but the "
+        f"environment's space declares {spec.shape} and {spec.dtype}."
+    )

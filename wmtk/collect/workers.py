@@ -1,0 +1,231 @@
+"""Where the environments run: in this process, or in others that are watched and replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from wmtk.collect.slot import Slot, SlotPlan
+from wmtk.datasets import Episode
+from wmtk.errors import WmtkError
+
+Actions = Mapping[int, Sequence[NDArray[Any]]]  # for each slot, the actions of the round
+
+
+@dataclass
+class Round:
+    """What came of a round of actions."""
+
+    episodes: list[tuple[int, int, Episode]] = field(default_factory=list)  # (when, slot, …)
+    obs: dict[int, Mapping[str, NDArray[Any]]] = field(default_factory=dict)  # to act on next
+    began: set[int] = field(default_factory=set)  # slots that are in a new episode
+    done: set[int] = field(default_factory=set)  # slots whose plan is fulfilled
+    failures: dict[int, str] = field(default_factory=dict)  # slots whose episode was dropped
+    steps: int = 0
+
+
+class SlotGroup:
+    """Plays the slots of one process."""
+
+    def __init__(
+        self, plans: Sequence[SlotPlan], needs_obs: bool, beat: Callable[[], None]
+    ) -> None:
+        self._slots = {plan.number: Slot(plan) for plan in plans}
+        self._needs_obs = needs_obs
+        self._beat = beat
+
+    def run(self, actions: Actions) -> Round:
+        """Play every slot's actions, first beginning an episode where there is none.
+
+        An empty sequence of actions only begins the episode.
+        """
+        result = Round()
+        for number, sequence in actions.items():
+            try:
+                self._play(number, sequence, result)
+            except Exception as error:  # whatever an environment raises
+                self._replace(number)
+                kind = "" if isinstance(error, WmtkError) else f"{type(error).__name__}: "
+                result.failures[number] = f"{kind}{error}"
+        return result
+
+    def _play(self, number: int, sequence: Sequence[NDArray[Any]], result: Round) -> None:
+        slot = self._slots[number]
+        obs = None
+        if not slot.begun:
+            self._beat()
+            obs = slot.begin()
+            result.began.add(number)
+        for when, action in enumerate(sequence):
+            self._beat()
+            obs, episode = slot.step(action)
+            result.steps += 1
+            if episode is not None:
+                result.episodes.append((when, number, episode))
+                result.began.add(number)
+                if slot.done:
+                    result.done.add(number)
+                    return
+        if self._needs_obs and obs is not None:
+            result.obs[number] = obs
+
+    def _replace(self, number: int) -> None:
+        """Give up an environment that failed; the next has the rest of the plan to fulfil."""
+        old = self._slots[number]
+        plan = replace(
+            old.plan,
+            steps=old.steps_left,
+            episodes=old.episodes_left,
+            attempt=old.plan.attempt + 1,
+        )
+        self._slots[number] = Slot(plan)
+        with contextlib.suppress(Exception):  # it failed already, how it closes does not matter
+            old.close()
+
+    def close(self) -> None:
+        for slot in self._slots.values():
+            slot.close()
+
+
+class Worker(Protocol):
+    """Plays some of the slots: `send` the actions of a round, then `receive` what came of it."""
+
+    slots: list[int]
+
+    def send(self, actions: Actions) -> None: ...
+
+    def receive(self) -> Round: ...
+
+    def close(self) -> None: ...
+
+
+class LocalWorker:
+    """Plays in this process: no overhead, but an environment that hangs hangs everything."""
+
+    def __init__(self, plans: Sequence[SlotPlan], needs_obs: bool) -> None:
+        self.slots = [plan.number for plan in plans]
+        self._group = SlotGroup(plans, needs_obs, lambda: None)
+        self._actions: Actions = {}
+
+    def send(self, actions: Actions) -> None:
+        self._actions = actions
+
+    def receive(self) -> Round:
+        return self._group.run(self._actions)
+
+    def close(self) -> None:
+        self._group.close()
+
+
+class ProcessWorker:
+    """Plays in another process, which is replaced when it dies or makes no step for `timeout` s."""
+
+    def __init__(self, plans: Sequence[SlotPlan], needs_obs: bool, timeout: float) -> None:
+        self.slots = [plan.number for plan in plans]
+        self._plans = {plan.number: plan for plan in plans}
+        self._needs_obs = needs_obs
+        self._timeout = timeout
+        self._sent: Actions = {}
+        self._start()
+
+    def _start(self) -> None:
+        # Not forked: this process has threads, and may have a GPU.
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._beats = context.RawValue("Q", 0)
+        arguments = (theirs, list(self._plans.values()), self._needs_obs, self._beats)
+        self._process = context.Process(target=_serve, args=arguments, daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def send(self, actions: Actions) -> None:
+        self._sent = actions
+        with contextlib.suppress(OSError):  # if it died, receive() finds out
+            self._connection.send(actions)
+
+    def receive(self) -> Round:
+        try:
+            result = self._wait()
+        except (EOFError, ConnectionError):
+            self._process.join(5)
+            return self._restart(f"its process died (exit code {self._process.exitcode})")
+        except TimeoutError:
+            return self._restart(f"it made no step for {self._timeout:g} s")
+        for _, number, episode in result.episodes:
+            self._plans[number] = _without(self._plans[number], episode)
+        for number in result.failures:
+            self._plans[number] = _retried(self._plans[number])
+        return result
+
+    def _wait(self) -> Round:
+        seen, since = self._beats.value, time.monotonic()
+        while not self._connection.poll(0.2):
+            if not self._process.is_alive() and not self._connection.poll(0):
+                raise EOFError
+            if self._beats.value != seen:
+                seen, since = self._beats.value, time.monotonic()
+            elif time.monotonic() - since > self._timeout:
+                raise TimeoutError
+        result = self._connection.recv()
+        assert isinstance(result, Round), result
+        return result
+
+    def _restart(self, reason: str) -> Round:
+        """Replace the process: the episodes that were under way in it are lost."""
+        self._kill()
+        for number in self._sent:
+            self._plans[number] = _retried(self._plans[number])
+        self._start()
+        return Round(failures=dict.fromkeys(self._sent, f"the environment failed: {reason}"))
+
+    def _kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.send(None)
+            self._process.join(5)
+        self._kill()
+
+
+def _without(plan: SlotPlan, episode: Episode) -> SlotPlan:
+    """What is left of a plan once an episode is recorded."""
+    return replace(
+        plan,
+        steps=None if plan.steps is None else plan.steps - episode.length,
+        episodes=None if plan.episodes is None else plan.episodes - 1,
+    )
+
+
+def _retried(plan: SlotPlan) -> SlotPlan:
+    return replace(plan, attempt=plan.attempt + 1)
+
+
+def _serve(connection: Connection, plans: list[SlotPlan], needs_obs: bool, beats: Any) -> None:
+    """The life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def beat() -> None:
+        beats.value += 1
+
+    group = SlotGroup(plans, needs_obs, beat)
+    while True:
+        try:
+            actions = connection.recv()
+        except (EOFError, OSError):
+            return  # the parent is gone
+        if actions is None:
+            group.close()
+            return
+        connection.send(group.run(actions))
