@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from wmtk.datasets.episode import Episode
 from wmtk.datasets.log import Change, Log, State
-from wmtk.datasets.part import PartEntry, PartReader, new_part_id, write_part
+from wmtk.datasets.part import PartEntry, discard_part, new_part_id, write_part
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.shard import COMPACT_LEVEL
+from wmtk.errors import DatasetError
 
 TARGET_STEPS = 8192  # of a compacted part
 
@@ -43,12 +46,18 @@ def runs(state: State, target: int, *, everything: bool) -> Iterator[tuple[PartE
         yield tuple(run)
 
 
-def join(root: Path, schema: Schema, log: Log, state: State, run: tuple[PartEntry, ...]) -> State:
-    """Replace a run of parts by one part with the same episodes.
+def join(
+    root: Path,
+    schema: Schema,
+    log: Log,
+    state: State,
+    run: tuple[PartEntry, ...],
+    episodes: Sequence[Episode],
+) -> State:
+    """Replace a run of parts by one part with the same episodes, which the caller has read.
 
     If another process evicted or compacted one of them meanwhile, the new part is given up.
     """
-    episodes = [episode for entry in run for episode in PartReader(root, schema, entry).episodes()]
     joined = write_part(root, new_part_id(state.version), schema, episodes, COMPACT_LEVEL)
     joined = replace(joined, first=run[0].first)
     assert joined.ids == tuple(name for entry in run for name in entry.ids), (joined, run)
@@ -59,8 +68,20 @@ def join(root: Path, schema: Schema, log: Log, state: State, run: tuple[PartEntr
             return None
         return Change("compact", (joined,), sources)
 
-    after = log.commit(state, plan)
+    try:
+        after = log.commit(state, plan)
+    except BaseException:
+        discard_uncommitted(root, log, joined.part)
+        raise
     if joined.part not in after.live:
         # Marked as removed in memory only, so that the caller's clean-up deletes the files.
         return replace(after, removed=after.removed | {joined.part})
     return after
+
+
+def discard_uncommitted(root: Path, log: Log, part: str) -> None:
+    """Give back the room of a part whose commit failed, unless the commit did come about."""
+    with contextlib.suppress(DatasetError, OSError):
+        state = log.read()
+        if part not in state.live | state.removed:
+            discard_part(root, part)

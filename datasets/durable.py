@@ -122,16 +122,16 @@ def remove_tree(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def lock_held(path: Path, *, exclusive: bool) -> Iterator[bool]:
-    """Try to lock a file or folder without waiting; the lock ends with the process, killed or not.
+def lock_held(path: Path, *, exclusive: bool, wait: bool = False) -> Iterator[bool]:
+    """Lock a file or folder; the lock ends with the process, killed or not.
 
-    Yields whether it was granted.
+    Yields whether it was granted, which it always is to those who wait.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         try:
             mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, mode if wait else mode | fcntl.LOCK_NB)
             granted = True
         except BlockingIOError:
             granted = False

@@ -106,8 +106,7 @@ class Log:
         present = set(records)
         usable = [version for version in snapshots if version <= target]
         state = since if since is not None and since.version <= target else None
-        pruned = state is not None and state.version < target and state.version + 1 not in present
-        if state is None or pruned:
+        if state is None or not present.issuperset(range(state.version + 1, target + 1)):
             state = self._load_snapshot(usable[-1]) if usable else State(0)
         for version in range(state.version + 1, target + 1):
             path = self.record_path(version)
@@ -176,7 +175,27 @@ class Log:
                     durable.create_exclusively(path, durable.to_bytes(document))
             except FileExistsError:
                 continue
+            if self._was_overtaken(version, add, change.remove):
+                path.unlink(missing_ok=True)
+                continue
             return state.apply(version, add, change.remove)
+
+    def _was_overtaken(self, version: int, add: Iterable[PartEntry], remove: Iterable[str]) -> bool:
+        """Whether a record that was just created came too late to count.
+
+        A writer may be held up between reading the log and creating its record for so long that
+        others commit the same version, and snapshots replace that record: its name is free then.
+        """
+        _, snapshots = self._listing()
+        if not snapshots or snapshots[-1] < version:
+            return False
+        newest = self.read()
+        known = newest.live | newest.removed
+        ignored = [e for e in add if e.part not in known and self._has_files(e.part)]
+        return bool(ignored) or not newest.live.isdisjoint(remove)
+
+    def _has_files(self, part: str) -> bool:
+        return (self.root / "parts" / part).exists()
 
     def snapshot_if_due(self, state: State) -> State:
         """Write a snapshot when many records have piled up, and drop what two snapshots cover.
@@ -191,7 +210,7 @@ class Log:
 
     def snapshot(self, state: State) -> State:
         """Write the state as a snapshot and delete the records and snapshots it makes needless."""
-        kept = [name for name in state.removed if (self.root / "parts" / name).exists()]
+        kept = [name for name in state.removed if self._has_files(name)]
         state = replace(state, removed=frozenset(kept))
         document = durable.sealed(
             {

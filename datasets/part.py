@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import os
@@ -102,20 +103,35 @@ def write_part(
     writer's folder from a live one's.
     """
     staging = root / "tmp" / part
-    with durable.writing(root):
-        while True:
-            staging.mkdir(parents=True, exist_ok=True)
-            with durable.lock_held(staging, exclusive=True) as granted:
-                if not granted or not staging.exists():
-                    continue  # a clean-up took the folder before it was locked
-                try:
-                    entry = _fill(staging, part, schema, episodes, level)
-                    staging.rename(root / "parts" / part)
-                except BaseException:
-                    durable.remove_tree(staging)
-                    raise
-            durable.sync(root / "parts")
-            return entry
+    with durable.writing(root), contextlib.ExitStack() as stack:
+        while not _staged(staging, stack):
+            pass  # a clean-up took the folder before it was locked
+        try:
+            entry = _fill(staging, part, schema, episodes, level)
+            staging.rename(root / "parts" / part)
+        except BaseException:
+            durable.remove_tree(staging)
+            raise
+        durable.sync(root / "parts")
+        return entry
+
+
+def _staged(staging: Path, stack: contextlib.ExitStack) -> bool:
+    """Make the folder and lock it until the stack is left; False if it was taken away."""
+    staging.mkdir(parents=True, exist_ok=True)
+    try:
+        granted = stack.enter_context(durable.lock_held(staging, exclusive=True))
+    except FileNotFoundError:
+        return False
+    return granted and staging.exists()
+
+
+def discard_part(root: Path, part: str) -> None:
+    """Delete a part that was written, but could not be committed."""
+    with contextlib.suppress(OSError):
+        staging = root / "tmp" / part
+        (root / "parts" / part).rename(staging)  # whole or gone, for those who list the parts
+        durable.remove_tree(staging)
 
 
 def _fill(
@@ -275,7 +291,7 @@ class PartReader:
         return self._cached(path, WHOLE, load)
 
     def packed(self, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """All rows of the arrays that the fields of `dtype` name, as one structured array.
+        """All rows of the arrays that the fields of `dtype` name, as (rows, bytes of a record).
 
         A window of many small arrays is then one copy instead of one for each of them.
         """
@@ -284,7 +300,7 @@ class PartReader:
             out = np.empty(self.entry.rows, dtype)
             for path in dtype.names or ():
                 self.shard(path).whole(out[path])
-            return out
+            return out.view(np.uint8).reshape(-1, dtype.itemsize)
 
         return self._cached("packed", WHOLE, load)
 

@@ -13,7 +13,7 @@ from typing import Any
 from wmtk.datasets import durable
 from wmtk.datasets.log import State
 from wmtk.datasets.part import PartEntry
-from wmtk.errors import CorruptDatasetError, SpaceError, TagError
+from wmtk.errors import CorruptDatasetError, EvictedError, SpaceError, TagError
 from wmtk.spaces import check_name
 
 
@@ -66,7 +66,21 @@ def tag_path(root: Path, name: str) -> Path:
 
 
 def write_tag(root: Path, name: str, state: State, note: str = "") -> Tag:
-    """Pin a version. The caller checks afterwards that its parts were still there."""
+    """Pin a version whose parts are all still there."""
+    path = tag_path(root, name)
+    with durable.writing(root), _tags_locked(root):
+        present = set(os.listdir(root / "parts"))
+        if missing := [entry.part for entry in state.parts if entry.part not in present]:
+            raise EvictedError(
+                f"{len(missing)} parts of version {state.version} were evicted before the tag "
+                f"{name!r} could pin them.",
+                "Call refresh() and tag the newest version.",
+                root,
+            )
+        return _create_tag(root, path, name, state, note)
+
+
+def _create_tag(root: Path, path: Path, name: str, state: State, note: str) -> Tag:
     tag = Tag(name, state.version, _now(), note, state.parts)
     document: dict[str, Any] = {
         "tag": name,
@@ -75,10 +89,8 @@ def write_tag(root: Path, name: str, state: State, note: str = "") -> Tag:
         "note": note,
         "parts": [entry.to_json() for entry in tag.parts],
     }
-    path = tag_path(root, name)
     try:
-        with durable.writing(root):
-            durable.create_exclusively(path, durable.to_bytes(durable.sealed(document)))
+        durable.create_exclusively(path, durable.to_bytes(durable.sealed(document)))
     except FileExistsError as error:
         raise TagError(
             f"The tag {name!r} exists already in {root}.",
@@ -91,10 +103,14 @@ def write_tag(root: Path, name: str, state: State, note: str = "") -> Tag:
 def read_tag(root: Path, name: str) -> Tag:
     path = tag_path(root, name)
     try:
-        data = durable.read_bytes(path)
+        return _load_tag(path, name)
     except FileNotFoundError as error:
         known = ", ".join(tag.name for tag in read_tags(root)) or "none"
         raise TagError(f"{root} has no tag {name!r}.", f"Its tags: {known}.", path) from error
+
+
+def _load_tag(path: Path, name: str) -> Tag:
+    data = durable.read_bytes(path)
     document = durable.unsealed(durable.parse(data, path), path)
     if document.get("tag") != name:
         raise CorruptDatasetError(f"{path} belongs to another tag.", "Delete the file.", path)
@@ -107,7 +123,19 @@ def read_tags(root: Path) -> Iterator[Tag]:
     if folder.is_dir():
         for name in sorted(os.listdir(folder)):
             if name.endswith(".json") and not name.startswith(".") and name != "zarr.json":
-                yield read_tag(root, name.removesuffix(".json"))
+                try:
+                    tag = _load_tag(folder / name, name.removesuffix(".json"))
+                except FileNotFoundError:
+                    continue  # deleted meanwhile
+                yield tag
+
+
+@contextlib.contextmanager
+def _tags_locked(root: Path) -> Iterator[None]:
+    """One process at a time pins parts, or decides which ones nobody pins."""
+    (root / "tags").mkdir(exist_ok=True)
+    with durable.lock_held(root / "tags", exclusive=True, wait=True):
+        yield
 
 
 # --- deletion ---------------------------------------------------------------------------------
@@ -116,9 +144,8 @@ def read_tags(root: Path) -> Iterator[Tag]:
 def collect_garbage(root: Path, state: State) -> int:
     """Delete the files of removed parts that no tag pins; returns the bytes freed.
 
-    A part is first renamed into `trash`, so that it is whole or gone. The tags are read after
-    that: whoever writes a tag looks for its parts after writing it, so of the two at least one
-    notices the other, and a pinned part is put back.
+    A part is first renamed into `trash`, so that it is whole or gone, while no tag can be
+    written. It never comes back from there: whoever wants to pin it then finds it missing.
     """
     doomed = [name for name in state.removed if (root / "parts" / name).exists()]
     trash = root / "trash"
@@ -126,17 +153,15 @@ def collect_garbage(root: Path, state: State) -> int:
         return 0
     with durable.writing(root):
         trash.mkdir(exist_ok=True)
-        pinned = _pinned(root)
-        for name in doomed:
-            if name not in pinned:
-                _move(root / "parts" / name, trash / name)
-        pinned = _pinned(root)
+        with _tags_locked(root):
+            pinned = _pinned(root)
+            for name in doomed:
+                if name not in pinned:
+                    _move(root / "parts" / name, trash / name)
         freed = 0
         for folder in _folders(trash):
-            if folder.name in pinned:
-                _move(folder, root / "parts" / folder.name)
-            else:
-                freed += sum(f.stat().st_size for f in _files(folder))
+            if folder.name not in pinned:
+                freed += _size(folder)
                 durable.remove_tree(folder)
     return freed
 
@@ -168,11 +193,14 @@ def _folders(path: Path) -> list[Path]:
     return [child for child in path.iterdir() if child.is_dir()] if path.is_dir() else []
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    try:
-        yield from (path for path in folder.rglob("*") if path.is_file())
-    except FileNotFoundError:
-        return
+def _size(folder: Path) -> int:
+    """The bytes of the files below a folder that other processes may be deleting too."""
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                size += Path(parent, name).lstat().st_size
+    return size
 
 
 def _now() -> str:
