@@ -14,7 +14,7 @@ from typing import Any, Literal
 from wmtk.datasets import compaction, durable, retention
 from wmtk.datasets.cache import ChunkCache
 from wmtk.datasets.episode import Episode
-from wmtk.datasets.header import read_header, write_header
+from wmtk.datasets.header import is_vacant, read_header, write_header
 from wmtk.datasets.log import Change, Log, State
 from wmtk.datasets.part import PartEntry, PartReader, new_part_id, write_part
 from wmtk.datasets.schema import Schema
@@ -75,7 +75,7 @@ class Dataset:
         root = Path(path)
         if capacity is not None and capacity < 1:
             raise UsageError(f"A capacity of {capacity} steps holds nothing.", "Use 1 or more.")
-        if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        if not is_vacant(root):
             raise DatasetError(
                 f"{root} exists already and is not an empty folder.",
                 "Choose another path, or open the dataset to append to it.",

@@ -9,10 +9,17 @@ from typing import Any
 
 from wmtk.datasets import durable
 from wmtk.datasets.schema import ALIGNMENT, Schema
-from wmtk.errors import CorruptDatasetError, FormatVersionError, NotADatasetError, SpaceError
+from wmtk.errors import (
+    CorruptDatasetError,
+    DatasetError,
+    FormatVersionError,
+    NotADatasetError,
+    SpaceError,
+)
 
 FORMAT = 1
 _GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+_STAGED = ".zarr.json."  # the beginning of the name under which zarr.json is written
 # The folders that hold no zarr data look to zarr like empty arrays: listings of the hierarchy
 # then neither stumble over the files in them nor warn about them.
 _FOLDERS = {
@@ -40,17 +47,39 @@ def write_header(
         "alignment": ALIGNMENT,
         "attributes": dict(attributes),
     }
-    with durable.writing(root):
-        root.mkdir(parents=True, exist_ok=True)
-        (root / "parts").mkdir()
-        durable.write_file(root / "parts" / "zarr.json", durable.to_bytes(_GROUP))
-        for name, description in _FOLDERS.items():
-            (root / name).mkdir()
-            document = _empty_array(description)
-            durable.write_file(root / name / "zarr.json", durable.to_bytes(document))
-        document = {**_GROUP, "attributes": {"wmtk": durable.sealed(header)}}
-        durable.write_file(root / "zarr.json", durable.to_bytes(document, indent=1))
-        durable.sync(root)
+    markers = {"parts": _GROUP} | {name: _empty_array(text) for name, text in _FOLDERS.items()}
+    document = {**_GROUP, "attributes": {"wmtk": durable.sealed(header)}}
+    try:
+        with durable.writing(root):
+            root.mkdir(parents=True, exist_ok=True)
+            for name, marker in markers.items():
+                (root / name).mkdir(exist_ok=True)
+                durable.replace_file(root / name / "zarr.json", durable.to_bytes(marker))
+            data = durable.to_bytes(document, indent=1)
+            durable.create_exclusively(root / "zarr.json", data)
+    except FileExistsError as error:
+        raise DatasetError(
+            f"{root} was created by another process meanwhile.",
+            "Open the dataset to append to it, or choose another path.",
+            root,
+        ) from error
+
+
+def is_vacant(root: Path) -> bool:
+    """Whether a dataset can be made here: nothing, or what a creation that was killed left."""
+    if not root.is_dir():
+        return not root.exists()
+    for path in root.iterdir():
+        if path.name in {"parts", *_FOLDERS} and path.is_dir() and not path.is_symlink():
+            if not all(_is_marker(inner.name) for inner in path.iterdir()):
+                return False
+        elif not path.name.startswith(_STAGED):
+            return False
+    return True
+
+
+def _is_marker(name: str) -> bool:
+    return name == "zarr.json" or name.startswith(_STAGED)
 
 
 def _empty_array(description: str) -> dict[str, Any]:

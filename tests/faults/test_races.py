@@ -195,8 +195,10 @@ def test_a_tag_that_is_deleted_while_tags_are_read_is_left_out(
 
 def test_the_same_dataset_is_created_once(tmp_path, driver, monkeypatch) -> None:
     first = Dataset.create(tmp_path / "d.zarr", driver.SCHEMA)
-    monkeypatch.setattr("wmtk.datasets.dataset.os.listdir", lambda _: [])
     with pytest.raises(DatasetError, match="exists already"):
+        Dataset.create(tmp_path / "d.zarr", driver.SCHEMA)
+    monkeypatch.setattr("wmtk.datasets.dataset.is_vacant", lambda _: True)  # a lost race
+    with pytest.raises(DatasetError, match="created by another process"):
         Dataset.create(tmp_path / "d.zarr", driver.SCHEMA)
     first.append(driver.episode(0))
     assert len(Dataset.open(tmp_path / "d.zarr")) == 1
