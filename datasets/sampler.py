@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -64,6 +63,10 @@ class _View:
     table: EpisodeTable
     last_row: NDArray[np.int64]  # cumulative rows, for drawing over steps
     readers: dict[str, PartReader]
+    resident: bool  # whether all sources together fit into memory
+    # If so, all rows of the parts used so far: of the small arrays and of each large one. They
+    # stay in the cache as long as the view does, and looking there costs more than copying.
+    held: dict[str, list[NDArray[Any]]] = field(default_factory=dict)
 
 
 _Window = tuple[_View, PartEntry, int, int]  # …, first row of the part, number of rows
@@ -141,9 +144,12 @@ class SequenceSampler:
 
     def _look(self, readers: Mapping[str, PartReader]) -> tuple[_View, ...]:
         """The sources as they are now; `readers` are parts that were opened before."""
+        tables = [source.table() for source in self.sources]
+        decoded = sum(spec.row_bytes for spec in self._large.values()) + self._small.itemsize
+        # All rows of the parts count, selected or not: they share the chunks.
+        rows = sum(entry.rows for table in tables for entry in table.parts)
         views = []
-        for source in self.sources:
-            table = source.table()
+        for source, table in zip(self.sources, tables, strict=True):
             if not len(table) and source.weight > 0:
                 raise UsageError(
                     f"{source.dataset.path} has no episode to sample"
@@ -152,10 +158,8 @@ class SequenceSampler:
                 )
             still = {e.part: readers[e.part] for e in table.parts if e.part in readers}
             last_row = np.cumsum(table.length + 1)
-            views.append(_View(source, source.dataset.version, table, last_row, still))
-        decoded = sum(spec.row_bytes for spec in self._large.values()) + self._small.itemsize
-        # All rows of the parts count, selected or not: they share the chunks.
-        self._resident = decoded * sum(e.rows for v in views for e in v.table.parts) <= self.memory
+            resident = decoded * rows <= self.memory
+            views.append(_View(source, source.dataset.version, table, last_row, still, resident))
         return tuple(views)
 
     @property
@@ -208,12 +212,14 @@ class SequenceSampler:
         """The batch of a step: by default the next one, which moves `step` on."""
         number = self.step if step is None else step
         while True:
+            versions = self.versions
             try:
                 batch = self._read(number)
                 break
             except EvictedError:
-                # Another process evicted or compacted: draw the batch from the newest version.
-                if not self.refresh():
+                # Another process evicted or compacted: draw the batch from the newest version,
+                # to which another thread may have moved already.
+                if not self.refresh() and self.versions == versions:
                     raise
         if step is None:
             self.step += 1
@@ -234,11 +240,13 @@ class SequenceSampler:
             (views[source], views[source].table.parts[part], first, rows)
             for source, part, first, rows in zip(*(c.tolist() for c in where), strict=True)
         ]
-        self._copy(windows, small, lambda reader: reader.packed(self._small))
-        for path, array in arrays.items():
-            if self._resident:
-                self._copy(windows, array, partial(PartReader.whole, path=path))
-            else:
+        # As bytes, because numpy copies records field by field.
+        outs: list[NDArray[Any]] = [small.view(np.uint8).reshape(B, L, self._small.itemsize)]
+        if views[0].resident:
+            outs += arrays.values()
+        self._copy(windows, outs)
+        if not views[0].resident:
+            for path, array in arrays.items():
                 self._decode(windows, array, path)
         arrays |= {path: np.ascontiguousarray(small[path]) for path in self._small.names or ()}
         is_first = np.zeros((B, L), bool)
@@ -271,22 +279,24 @@ class SequenceSampler:
             view.readers[entry.part] = reader
         return reader
 
-    def _copy(
-        self,
-        windows: Sequence[_Window],
-        out: NDArray[Any],
-        load: Callable[[PartReader], NDArray[Any]],
-    ) -> None:
-        """Fill `out` (B, L, …) from all rows of each part, as `load` gives them, then zeros."""
-        blocks: dict[str, NDArray[Any]] = {}
+    def _load(self, view: _View, entry: PartEntry) -> list[NDArray[Any]]:
+        """All rows of a part: the small arrays and, if everything fits, each large one."""
+        with view.source.dataset.reading(entry):
+            reader = self._reader(view, entry)
+            blocks = [reader.packed(self._small)]
+            if view.resident:
+                blocks += [reader.whole(path) for path in self._large]
+                view.held[entry.part] = blocks
+        return blocks
+
+    def _copy(self, windows: Sequence[_Window], outs: Sequence[NDArray[Any]]) -> None:
+        """Fill arrays (B, L, …) from what `_load` gives, then zeros."""
         for b, (view, entry, first, rows) in enumerate(windows):
-            block = blocks.get(entry.part)
-            if block is None:
-                with view.source.dataset.reading(entry):
-                    block = blocks[entry.part] = load(self._reader(view, entry))
-            out[b, :rows] = block[first : first + rows]
-            if rows < self.length:
-                out[b, rows:] = 0
+            blocks = view.held.get(entry.part) or self._load(view, entry)
+            for out, block in zip(outs, blocks, strict=True):
+                out[b, :rows] = block[first : first + rows]
+                if rows < self.length:
+                    out[b, rows:] = 0
 
     def _decode(self, windows: Sequence[_Window], out: NDArray[Any], path: str) -> None:
         """Fill `out` (B, L, …) from only the chunks that the windows touch, then zeros."""
