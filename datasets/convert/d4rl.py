@@ -116,13 +116,15 @@ def _episodes(
     records: EpisodeRecords | None,
     choice: FinalObservation,
 ) -> Iterator[Episode]:
-    finals = table.final_infos(len(spans))
+    with hdf5.guarded(table.path):
+        finals = table.final_infos(len(spans))
     for number, (start, stop, terminated, truncated) in enumerate(spans):
-        piece = _piece(table, schema, start, stop)
+        with hdf5.guarded(table.path):
+            piece = _piece(table, schema, start, stop)
+            if finals:
+                rows = {k: hdf5.rows(n, number, number + 1, table.path) for k, n in finals.items()}
+                piece.final_info = {key: row[0] for key, row in rows.items()}
         piece.terminated, piece.truncated = terminated, truncated
-        if finals:
-            rows = {k: hdf5.rows(n, number, number + 1, table.path) for k, n in finals.items()}
-            piece.final_info = {key: row[0] for key, row in rows.items()}
         piece.recorded(records, number)
         episode = assemble(piece, schema, choice, table.losses, table.path)
         if episode is not None:

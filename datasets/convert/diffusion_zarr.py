@@ -17,7 +17,7 @@ from wmtk.datasets.convert.alignment import (
     infer_action,
 )
 from wmtk.datasets.convert.flat import Piece, assemble
-from wmtk.datasets.convert.foreign import parse_json
+from wmtk.datasets.convert.foreign import DAMAGED_ZIP, parse_json
 from wmtk.datasets.convert.format import Losses, Source
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
 from wmtk.datasets.convert.stores import FolderStore, Store, ZipStore
@@ -42,8 +42,11 @@ def recognises(path: Path) -> bool:
         return (path / LANDMARK).is_file()
     if not zipfile.is_zipfile(path):
         return False
-    with zipfile.ZipFile(path) as archive:
-        return any(f"/{name}".endswith(f"/{LANDMARK}") for name in archive.namelist())
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(f"/{name}".endswith(f"/{LANDMARK}") for name in archive.namelist())
+    except DAMAGED_ZIP:
+        return False
 
 
 @contextlib.contextmanager

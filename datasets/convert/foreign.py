@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,16 @@ MAX_ARRAY_BYTES = 64 * 2**30  # of one array of one episode, or one chunk's wort
 # MAX_FREE_BYTES, a declared size is taken for a trap.
 MAX_RATIO = 20_000
 MAX_FREE_BYTES = 64 * 2**20
+# What zipfile and numpy's header reader raise on damaged files, encrypted members included.
+DAMAGED_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,  # and with it NotImplementedError
+)
 
 
 def refuse_link(path: Path) -> Path:

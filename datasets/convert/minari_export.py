@@ -24,8 +24,9 @@ from wmtk.datasets.convert.minari_spaces import (
 from wmtk.datasets.convert.sidecar import KEY, Sidecar
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
+from wmtk.datasets.schema import Schema
 from wmtk.errors import ConversionError, UsageError
-from wmtk.spaces import unflatten_space
+from wmtk.spaces import Structure, unflatten_space
 
 
 def write(
@@ -41,35 +42,54 @@ def write(
     compression = hdf5.check_compression(compression)
     known = dataset.header["attributes"].get("minari", {})
     name = _dataset_id(target, dataset_id, known)
-    minari = load_minari()
-    structure = dataset.schema.structure
-    assert structure is not None, dataset.schema
-    space = unflatten_space(nested(structure), dataset.schema.obs)
-    serialize = minari.serialization.serialize_space
+    spaces = _spaces(dataset.schema)
+    paths = array_paths(_structure(dataset.schema))
     folder = target / "data"
     folder.mkdir(parents=True)
     with hdf5.create_hdf5(folder / MAIN_FILE) as file:
         for number, episode in enumerate(episodes):
             group = file.create_group(f"episode_{number}", track_order=True)
-            for path, rows in _columns(episode, array_paths(structure)).items():
+            for path, rows in _columns(episode, paths).items():
                 node = hdf5.create(group, path, rows.shape, rows.dtype, compression)
                 node[...] = rows
             _write_attributes(group, number, episode, losses)
     metadata = {
         **{key: value for key, value in known.items() if key not in STORAGE_KEYS},
+        **spaces,
         "dataset_id": name,
-        "minari_version": minari.__version__,
+        "minari_version": load_minari().__version__,
         "total_episodes": dataset.num_episodes,
         "total_steps": dataset.num_steps,
         "data_format": "hdf5",
         "jpeg_encoding": False,
-        "observation_space": serialize(space),
-        "action_space": serialize(dataset.schema.action.to_gymnasium()),
         "dataset_size": round((folder / MAIN_FILE).stat().st_size / 1e6, 1),
         KEY: Sidecar.of(dataset).to_json(),
     }
     (folder / METADATA).write_text(json.dumps(metadata), "utf-8")
-    if "env_spec" not in metadata:
+    _note_losses(dataset.schema, "env_spec" in metadata, losses)
+
+
+def _structure(schema: Schema) -> Structure:
+    assert schema.structure is not None, schema
+    return nested(schema.structure)
+
+
+def _spaces(schema: Schema) -> dict[str, str]:
+    serialize = load_minari().serialization.serialize_space
+    return {
+        "observation_space": serialize(unflatten_space(_structure(schema), schema.obs)),
+        "action_space": serialize(schema.action.to_gymnasium()),
+    }
+
+
+def _note_losses(schema: Schema, env_spec: bool, losses: Losses) -> None:
+    for what, spec in {**schema.obs, "action": schema.action}.items():
+        if spec.kind == "discrete" and spec.dtype != "int64":
+            losses.note(
+                f"Minari's Discrete spaces are int64: that of {what} does not say {spec.dtype}, "
+                "which its values keep."
+            )
+    if not env_spec:
         losses.note(
             "No env_spec was written, as it could not describe the task's wrappers: "
             "recover_environment() does not work; the task is in the metadata under 'wmtk'."

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.datasets.convert.foreign import check_size, native_dtype, refuse_link
+from wmtk.datasets.convert.foreign import DAMAGED_ZIP, check_size, native_dtype, refuse_link
 from wmtk.errors import ConversionError
 
 MAX_MEMBERS = 1024
@@ -60,8 +60,8 @@ class NpzFile:
             header = self._header(key, file)
             size = header.dtype.itemsize * int(np.prod(header.shape, dtype=np.int64))
             data = file.read(size)
-            if len(data) != size:
-                raise self._refused(f"ends inside the array {key!r}")
+            if len(data) != size or file.read(1):  # reading on also checks the checksum
+                raise self._refused(f"ends inside or goes on after the array {key!r}")
         order = "F" if header.fortran else "C"
         rows = np.frombuffer(data, header.dtype).reshape(header.shape, order=order)  # type: ignore[call-overload]
         return np.ascontiguousarray(rows, header.dtype.newbyteorder("="))
@@ -73,9 +73,7 @@ class NpzFile:
                 yield file
         except KeyError:
             raise self._refused(f"has no array {key!r}") from None
-        except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as error:
-            raise self._refused(f"cannot be read at {key!r} ({error})") from error
-        except RuntimeError as error:  # an encrypted member
+        except DAMAGED_ZIP as error:
             raise self._refused(f"cannot be read at {key!r} ({error})") from error
 
     def _header(self, key: str, file: IO[bytes]) -> Header:
@@ -96,9 +94,10 @@ class NpzFile:
 def open_npz(path: Path) -> Iterator[NpzFile]:
     refuse_link(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            yield NpzFile(path, archive)
-    except (zipfile.BadZipFile, OSError) as error:
+        archive = zipfile.ZipFile(path)
+    except DAMAGED_ZIP as error:
         raise ConversionError(
             f"{path} is no readable npz file ({error}).", "Copy it again from its source.", path
         ) from error
+    with archive:
+        yield NpzFile(path, archive)

@@ -7,7 +7,13 @@ import zipfile
 from pathlib import Path
 from typing import Protocol
 
-from wmtk.datasets.convert.foreign import MAX_FILES, MAX_FREE_BYTES, MAX_RATIO, refuse_link
+from wmtk.datasets.convert.foreign import (
+    DAMAGED_ZIP,
+    MAX_FILES,
+    MAX_FREE_BYTES,
+    MAX_RATIO,
+    refuse_link,
+)
 from wmtk.errors import ConversionError
 
 MAX_FILE_BYTES = 2 * 2**30  # one chunk as stored
@@ -70,7 +76,7 @@ class ZipStore:
         self.path = refuse_link(path)
         try:
             self._archive = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError) as error:
+        except DAMAGED_ZIP as error:
             raise _refused(path, f"is no readable zip archive ({error})") from error
         members = self._archive.infolist()
         if len(members) > MAX_FILES:
@@ -98,7 +104,7 @@ class ZipStore:
         try:
             with self._archive.open(member) as file:
                 return file.read(member.file_size)
-        except (zipfile.BadZipFile, OSError, EOFError, RuntimeError) as error:
+        except DAMAGED_ZIP as error:
             raise _refused(self.path, f"cannot be read at {key!r} ({error})") from error
 
     def names(self, folder: str) -> list[str]:

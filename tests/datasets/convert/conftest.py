@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,7 @@ def make_episode(schema: Schema, number: int, steps: int) -> Episode:
     )
 
 
-def make_dataset(path: Path, kind: str, lengths: tuple[int, ...] = (5, 1, 9, 3)) -> Dataset:
+def build_dataset(path: Path, kind: str, lengths: tuple[int, ...] = (5, 1, 9, 3)) -> Dataset:
     schema = SCHEMAS[kind]()
     dataset = Dataset.create(
         path, schema, env={"id": "catch", "kwargs": {"size": 8}}, attributes={"who": ["me"]}
@@ -104,14 +106,25 @@ def make_dataset(path: Path, kind: str, lengths: tuple[int, ...] = (5, 1, 9, 3))
     return dataset
 
 
+@pytest.fixture(autouse=True)
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here cuts the power: waiting for the disk would only make them slow."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 @pytest.fixture(params=sorted(SCHEMAS))
 def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
-    return make_dataset(tmp_path / "ours", request.param)
+    return build_dataset(tmp_path / "ours", request.param)
+
+
+@pytest.fixture
+def make_dataset() -> Callable[..., Dataset]:
+    return build_dataset
 
 
 @pytest.fixture
 def vectors(tmp_path: Path) -> Dataset:
-    return make_dataset(tmp_path / "ours", "vector")
+    return build_dataset(tmp_path / "ours", "vector")
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ def collect(env, name, episodes=3, **settings):
     """A Minari dataset made by Minari's own collector."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it asks for authors and links
+        warnings.simplefilter("ignore", ResourceWarning)  # it forgets its temporary folders
         env = minari.DataCollector(env, **settings)
         env.action_space.seed(0)
         for seed in range(episodes):
@@ -61,6 +62,7 @@ def collect(env, name, episodes=3, **settings):
                 over = terminated or truncated
         made = env.create_dataset(name, algorithm_name="random", author="someone")
         env.close()
+        env._tmp_dir.cleanup()
     return made
 
 
@@ -150,12 +152,12 @@ def test_infos_are_imported_and_what_cannot_be_is_said(minari_home, tmp_path):
 def test_minari_reads_our_export(dataset, minari_home):
     name = "space/ours-v7"
     report = export_dataset(dataset, minari_home / name, "minari", dataset_id=name)
-    assert len(report.losses) == 1
-    assert "env_spec" in report.losses[0]
+    narrow = dataset.schema.action.dtype == "int32"  # a Discrete space, which Minari has as int64
+    assert ["env_spec" in line for line in report.losses] == [False] * narrow + [True]
     theirs = minari.load_dataset(name)
     assert list(minari.list_local_datasets()) == [name]
     assert theirs.total_steps == dataset.num_steps
-    assert theirs.action_space == dataset.schema.action.to_gymnasium()
+    assert (theirs.action_space == dataset.schema.action.to_gymnasium()) != narrow
     structure = nested(dataset.schema.structure)
     for number, original in enumerate(dataset):
         found = theirs[number]
@@ -261,7 +263,17 @@ BOX = {"type": "Box", "dtype": "float32", "low": 0, "high": 1}
         ({"total_episodes": 9}, "no episode_4"),
         ({"total_episodes": "all"}, "number of episodes"),
         ({"observation_space": json.dumps({**BOX, "shape": [10**12]})}, "space"),
-        ({"observation_space": json.dumps({**BOX, "shape": [2]})}, "declares"),
+        (
+            {
+                "observation_space": json.dumps(
+                    {
+                        **BOX,
+                        "shape": [],
+                    }
+                )
+            },
+            "declares",
+        ),
         ({"observation_space": json.dumps({"type": "Text"})}, "Text"),
         ({"observation_space": "{"}, "space"),
         ({"action_space": json.dumps({"type": "Dict", "subspaces": {}})}, "cannot be imported"),
