@@ -83,9 +83,10 @@ def _located(source: str | os.PathLike[str], format: Format | None) -> Path:
         for candidate in _ALL if format is None else (format,):
             located = candidate.locate(os.fspath(source))
             if located.exists():
-                return located
+                return located.resolve()
         raise ConversionError(f"{path} does not exist.", "Check the path.", path)
-    return path
+    # A link that the user named is theirs; links inside what it leads to are not followed.
+    return path.resolve()
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:

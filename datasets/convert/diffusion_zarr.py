@@ -17,7 +17,7 @@ from wmtk.datasets.convert.alignment import (
     infer_action,
 )
 from wmtk.datasets.convert.flat import Piece, assemble
-from wmtk.datasets.convert.foreign import DAMAGED_ZIP, parse_json
+from wmtk.datasets.convert.foreign import DAMAGED_ZIP, parse_json, plain
 from wmtk.datasets.convert.format import Losses, Source
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
 from wmtk.datasets.convert.stores import FolderStore, Store, ZipStore
@@ -77,7 +77,7 @@ def read(
             attributes = sidecar.attributes
         else:
             source = {"format": "diffusion-zarr", "alignment": ALIGNMENT}
-            attributes = {"source": source, "diffusion-zarr": attributes}
+            attributes = {"source": source, "diffusion-zarr": plain(attributes)}
             if schema.action.kind == "discrete":
                 losses.note(INFERRED_ACTIONS)
             if end == "cut":

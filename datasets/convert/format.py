@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.schema import Schema
 
@@ -55,6 +55,21 @@ class Format:
     write: Callable[..., None]
     locate: Callable[[str], Path] = Path  # the path that a user's `source` stands for
 
+    @property
+    def import_options(self) -> dict[str, Any]:
+        """The options of an import with their defaults."""
+        return _options(self.read)
+
+    @property
+    def export_options(self) -> dict[str, Any]:
+        """The options of an export with their defaults."""
+        return _options(self.write)
+
+
+def _options(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
 
 @dataclass(frozen=True)
 class ImportReport:
@@ -80,4 +95,3 @@ class ExportReport:
 
 # What `Format.write` gets to iterate over, once: counts progress while it is consumed.
 Episodes = Iterator[Episode]
-__all__ = ["Dataset", "Episodes", "ExportReport", "Format", "ImportReport", "Losses", "Source"]

@@ -160,6 +160,7 @@ def create(
         chunks=(chunk_rows(spec, max(1, shape[0])), *shape[1:]),
         maxshape=(None, *shape[1:]),
         compression=compression,
+        fletcher32=True,  # a checksum per chunk, which every build of HDF5 reads
     )
 
 

@@ -88,7 +88,7 @@ def read(path: Path) -> Iterator[Source]:
         attributes: dict[str, Any] = {"source": source, "minari": kept}
         if (described := metadata.get(KEY)) is not None:
             sidecar = Sidecar.from_json(described, folder / METADATA)
-            if describes(sidecar.schema, schema):
+            if describes(sidecar.schema, schema, scan.rename):
                 schema, env, attributes = sidecar.schema, sidecar.env, sidecar.attributes
             else:
                 losses.note(MISMATCH)
@@ -148,7 +148,7 @@ def _whole(scan: Scan, group: Any, name: str, dtype: str) -> Any:
 
 def _observation(scan: Scan, group: Any, key: str, schema: Schema) -> Any:
     spec = schema.obs[key]
-    found = key if key in scan.paths else next(iter(scan.paths))
+    found = scan.rename(key)
     if found in scan.jpeg:
         return decode_jpeg(scan.node(group, scan.paths[found]), spec, scan.path)
     return _whole(scan, group, scan.paths[found], spec.dtype)

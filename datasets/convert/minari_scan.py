@@ -53,6 +53,10 @@ class Scan:
         extra = sum(name.startswith("episode_") for name in hdf5.names(file)) - count
         losses.note("{n} episodes beyond the metadata's total were not imported.", max(0, extra))
 
+    def rename(self, key: str) -> str:
+        """The key that an observation key has here: an observation of one array has no name."""
+        return self.structure if isinstance(self.structure, str) else key
+
     def group(self, number: int) -> Any:
         node = hdf5.child(self._file, f"episode_{number}", self.path)
         if node is None or not hdf5.is_group(node):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wmtk.datasets.convert.foreign import plain
 from wmtk.datasets.convert.format import Losses
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode, Provenance
@@ -100,7 +101,8 @@ class Sidecar:
             records = data.get("episodes")
             episodes = None if records is None else EpisodeRecords(**_columns(records))
             schema = Schema.from_json(data["schema"])
-            return cls(schema, dict(data["env"]), dict(data["attributes"]), episodes)
+            env, attributes = plain(dict(data["env"])), plain(dict(data["attributes"]))
+            return cls(schema, env, attributes, episodes)
         except (KeyError, TypeError, ValueError, AttributeError, SpaceError) as error:
             raise ConversionError(
                 f"{path} holds a damaged wmtk description ({error!r}).",
@@ -137,10 +139,12 @@ def describes(declared: Schema, found: Schema, rename: Callable[[str], str] = st
     """Whether a described schema has the keys and shapes that were found."""
     ours = {rename(key): spec.shape for key, spec in declared.obs.items()}
     theirs = {key: spec.shape for key, spec in found.obs.items()}
-    if len(ours) == len(theirs) == 1:  # an observation that is one array may have lost its name
-        ours, theirs = dict.fromkeys(theirs, *ours.values()), theirs
     infos = {key: spec.shape for key, spec in declared.info.items()}
-    return ours == theirs and infos == {key: spec.shape for key, spec in found.info.items()}
+    return (
+        len(declared.obs) == len(found.obs)
+        and ours == theirs
+        and infos == {key: spec.shape for key, spec in found.info.items()}
+    )
 
 
 def _columns(data: Any) -> dict[str, Any]:
@@ -161,7 +165,7 @@ def _columns(data: Any) -> dict[str, Any]:
 def checked_maker(maker: Any) -> dict[str, Any]:
     """A provenance record whose fields have the types that they should have."""
     known = Provenance().to_json()
-    found = {key: value for key, value in dict(maker).items() if key in known}
+    found = {key: plain(value) for key, value in dict(maker).items() if key in known}
     if any(type(value) is not type(known[key]) for key, value in found.items()):
         raise ValueError("a provenance record of the wrong types")
     return found

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,13 @@ def run_import(
     format: Format, source: Path, target: Path, progress: Progress | None, options: dict[str, Any]
 ) -> ImportReport:
     """Read `source` into a new dataset at `target`."""
-    _check_options(format, format.read, options)
+    _check_options(format, format.import_options, options)
+    if not format.recognises(source):
+        raise ConversionError(
+            f"{source} is not of the format {format.name}.",
+            f"Expected: {format.description}.",
+            source,
+        )
     with staged(target) as staging:
         try:
             with format.read(source, **options) as opened:
@@ -82,7 +87,7 @@ def run_export(
     options: dict[str, Any],
 ) -> ExportReport:
     """Write every episode of the snapshot to `target`, a file or folder that is not there."""
-    _check_options(format, format.write, options)
+    _check_options(format, format.export_options, options)
     if not dataset.num_episodes:
         raise ConversionError(
             f"{dataset.path} holds no episode to export.", "Collect some first.", dataset.path
@@ -132,17 +137,8 @@ def staged(target: Path) -> Iterator[Path]:
         durable.remove_tree(holder)
 
 
-def option_names(function: Callable[..., Any]) -> list[str]:
-    """The options of a reader or writer: its keyword-only parameters."""
-    parameters = inspect.signature(function).parameters.values()
-    return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
-
-
-def _check_options(
-    format: Format, function: Callable[..., Any], options: Mapping[str, Any]
-) -> None:
-    known = option_names(function)
-    if unknown := sorted(options.keys() - set(known)):
+def _check_options(format: Format, known: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    if unknown := sorted(options.keys() - known.keys()):
         raise UsageError(
             f"{format.name} has no option {', '.join(map(repr, unknown))} here.",
             f"Its options are: {', '.join(known) or 'none'}.",

@@ -10,7 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
-from wmtk.datasets.convert import export_dataset, import_dataset
+from wmtk.datasets import Dataset
+from wmtk.datasets.convert import FORMATS, export_dataset, import_dataset
 from wmtk.errors import ConversionError
 
 
@@ -44,7 +45,7 @@ def test_truncated_hdf5(vectors, tmp_path, refused, name, keep):
 
 
 def test_flipped_bytes_never_crash(vectors, tmp_path, refused):
-    """Whatever is damaged, the outcome is a dataset or a ConversionError."""
+    """Whatever is damaged, the outcome is the same dataset or a ConversionError."""
     for name, where in (("d4rl", ""), ("minari", "data/main_data.hdf5")):
         export_dataset(vectors, tmp_path / name, name)
         path = tmp_path / name / where
@@ -56,6 +57,9 @@ def test_flipped_bytes_never_crash(vectors, tmp_path, refused):
                 import_dataset(tmp_path / name, target, format=name)
             except ConversionError:
                 assert not target.exists()
+            else:
+                ids = Dataset.open(target).episodes.id
+                assert ids.tolist() == vectors.episodes.id.tolist()
 
 
 def test_hdf5_links_that_lead_elsewhere(flat_file, tmp_path, refused):
@@ -116,12 +120,26 @@ def test_info_names_that_are_no_file_names_are_left_out(flat_file, tmp_path, key
     assert any("not imported" in line for line in report.losses)
 
 
-def test_links_instead_of_files(flat_file, tmp_path, refused):
-    (tmp_path / "link.hdf5").symlink_to(flat_file)
-    refused(tmp_path / "link.hdf5", "symbolic link")
+def test_links_inside_are_refused_and_a_link_that_the_user_named_is_followed(
+    vectors, flat_file, tmp_path, refused
+):
     (tmp_path / "npz").mkdir()
     (tmp_path / "npz" / "a-b-1.npz").symlink_to(flat_file)
     refused(tmp_path / "npz", "symbolic link")
+    export_dataset(vectors, tmp_path / "m", "minari")
+    (tmp_path / "m/data/main_data.hdf5").rename(tmp_path / "moved")
+    (tmp_path / "m/data/main_data.hdf5").symlink_to(tmp_path / "moved")
+    refused(tmp_path / "m", "symbolic link")
+    (tmp_path / "link.hdf5").symlink_to(flat_file)
+    assert import_dataset(tmp_path / "link.hdf5", tmp_path / "target").episodes == 4
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_that_it_is_not(tmp_path, refused, name):
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "folder").mkdir()
+    refused(tmp_path / "file", "is not of the format", format=name)
+    refused(tmp_path / "folder", "is not of the format", format=name)
 
 
 # --- npz ---
@@ -185,3 +203,20 @@ def test_damaged_descriptions(vectors, tmp_path, refused, text):
     export_dataset(vectors, tmp_path / "npz", "dreamer-npz")
     (tmp_path / "npz" / "wmtk.json").write_text(text)
     refused(tmp_path / "npz", "wmtk")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_numbers_that_json_does_not_have_are_kept_as_text(vectors, tmp_path, name):
+    """Other writers put NaN into metadata; datasets hold strict JSON."""
+    export_dataset(vectors, tmp_path / "x", name)
+    places = {
+        "minari": "x/data/metadata.json",
+        "dreamer-npz": "x/wmtk.json",
+        "diffusion-zarr": "x/.zattrs",
+    }
+    if name in places:
+        path = tmp_path / places[name]
+        path.write_text(path.read_text().replace('["me"]', "[NaN]"))
+    import_dataset(tmp_path / "x", tmp_path / "back")
+    who = Dataset.open(tmp_path / "back").header["attributes"]["who"]
+    assert who == (["nan"] if name in places else ["me"])
