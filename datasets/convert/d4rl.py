@@ -226,7 +226,8 @@ def _note_losses(losses: Losses, episode: Episode, next_observations: bool) -> N
 def _write_metadata(file: Any, dataset: Dataset, records: EpisodeRecords, losses: Losses) -> None:
     """What the source said about itself, and wmtk's own description."""
     document = json.dumps(Sidecar.of(dataset, records).to_json()).encode()
-    file[f"metadata/{KEY}"] = np.frombuffer(document, np.uint8)
+    node = hdf5.create(file, f"metadata/{KEY}", (len(document),), np.uint8, "gzip")
+    node[...] = np.frombuffer(document, np.uint8)
     passed_on = dataset.header["attributes"].get("d4rl", {})
     for key, value in passed_on.get("metadata", {}).items():
         try:

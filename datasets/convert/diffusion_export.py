@@ -14,6 +14,7 @@ from wmtk.datasets.convert.format import Episodes, Losses
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
 from wmtk.datasets.convert.zarr_v2 import ArrayWriter
 from wmtk.datasets.dataset import Dataset
+from wmtk.datasets.schema import Schema
 from wmtk.errors import ConversionError
 from wmtk.spaces import ArraySpec
 
@@ -28,15 +29,7 @@ def write(
 ) -> None:
     """`rewards` adds data/reward, which Diffusion Policy itself neither needs nor reads."""
     schema = replace(dataset.schema, info={})
-    specs = {flat_key(key): spec for key, spec in schema.obs.items()} | {"action": schema.action}
-    if rewards:
-        specs["reward"] = schema.reward
-    if len(specs) < len(schema.obs) + 1 + rewards or set(REWARDS) & set(map(flat_key, schema.obs)):
-        raise ConversionError(
-            f"Observation keys of {dataset.path} clash with others in this format.",
-            "Rename them before the export ('a/b' is written as 'a.b').",
-            dataset.path,
-        )
+    specs = _specs(schema, rewards, dataset.path)
     total = dataset.num_steps
     writers = {key: ArrayWriter(target / "data" / key, s, total) for key, s in specs.items()}
     ends = ArrayWriter(
@@ -62,6 +55,19 @@ def write(
     (target / ".zattrs").write_text(json.dumps(attributes), "utf-8")
     for group in (target, target / "data", target / "meta"):
         (group / ".zgroup").write_text('{"zarr_format": 2}', "utf-8")
+
+
+def _specs(schema: Schema, rewards: bool, path: Path) -> dict[str, ArraySpec]:
+    """The arrays under data/."""
+    names = [flat_key(key) for key in schema.obs]
+    if len(set(names)) < len(names) or {"action", *REWARDS} & set(names):
+        raise ConversionError(
+            f"Observation keys of {path} clash with others in this format.",
+            "Rename them before the export ('a/b' is written as 'a.b').",
+            path,
+        )
+    specs = dict(zip(names, schema.obs.values(), strict=True)) | {"action": schema.action}
+    return specs | {"reward": schema.reward} if rewards else specs
 
 
 def _note_left_out(dataset: Dataset, losses: Losses, rewards: bool) -> None:

@@ -121,14 +121,7 @@ class Layout:
             )
         fill = document.get("fill_value")
         fill = fill if isinstance(fill, int | float | bool) else 0
-        layout = cls(shape, chunks, dtype, compressor, document["order"], fill, separator)
-        if layout.chunk_bytes > MAX_CHUNK_BYTES:
-            raise ConversionError(
-                f"{path} declares chunks of {layout.chunk_bytes:,} bytes.",
-                f"At most {MAX_CHUNK_BYTES:,} are read.",
-                path,
-            )
-        return layout
+        return cls(shape, chunks, dtype, compressor, document["order"], fill, separator)
 
 
 class ArrayReader:
@@ -142,6 +135,12 @@ class ArrayReader:
         if document is None:
             raise ConversionError(f"{self.path} is no array.", "", self.path)
         self.layout = Layout.parse(parse_json(document, self.path / ".zarray"), self.path)
+        if self.layout.chunk_bytes > MAX_CHUNK_BYTES:
+            raise ConversionError(
+                f"{self.path} declares chunks of {self.layout.chunk_bytes:,} bytes.",
+                f"At most {MAX_CHUNK_BYTES:,} are read.",
+                self.path,
+            )
         nbytes = self.layout.dtype.itemsize
         for length in self.layout.shape:
             nbytes *= length
