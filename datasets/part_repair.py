@@ -43,6 +43,7 @@ class PartRepair:
         self.actions: list[Action] = []
         self.holes: list[range] = []  # episode numbers that a lost record gave out
         self.known: frozenset[str] = frozenset()  # episodes that were ever committed
+        self.replaced: set[str] = set()  # parts that went into the quarantine, or would go
 
     def act(
         self,
@@ -58,8 +59,20 @@ class PartRepair:
             run(*args)
 
     def commit(self, add: Sequence[PartEntry] = (), remove: Sequence[str] = ()) -> None:
+        """Commit a change to the log; in a dry run, only in memory, for the steps after it."""
+        if self.dry_run:
+            following = self.state.next_episode
+            add = [replace(e, first=following) if e.first < 0 else e for e in add]
+            self.state = self.state.apply(self.state.version + 1, add, remove)
+            return
         change = Change("repair", tuple(add), tuple(remove))
         self.state = self.log.commit(self.state, lambda _: change)
+
+    def act_and_commit(
+        self, path: Path, what: str, add: Sequence[PartEntry], remove: Sequence[str] = ()
+    ) -> None:
+        self.act(path, what)
+        self.commit(add, remove)
 
     def set_aside(self, path: Path, name: str) -> None:
         """Move a file or folder into the quarantine."""
@@ -88,7 +101,8 @@ class PartRepair:
             parts = [new if entry.part == old else entry for entry in tag.parts]
             tag = replace(tag, parts=tuple(entry for entry in parts if entry is not None))
             self.tags[tag.name] = tag
-            durable.replace_file(path, durable.to_bytes(durable.sealed(tag_to_json(tag))))
+            if not self.dry_run:
+                durable.replace_file(path, durable.to_bytes(durable.sealed(tag_to_json(tag))))
 
     # --- parts ---
 
@@ -112,22 +126,20 @@ class PartRepair:
         if len(run) > 1 or any(not (folder.parent / part).exists() for part in sources):
             joined = replace(entry, first=run[0].first)
             what = f"commit it in the place of the {len(run)} parts that it was joined from"
-            self.act(folder, what, self.commit, [joined], sources)
+            self.act_and_commit(folder, what, [joined], sources)
         elif (live | self.known).intersection(entry.ids):
             what = "set aside: its episodes are, or were, in the dataset already"
             self.act(folder, what, self.set_aside, folder, folder.name)
         else:
             placed = replace(entry, first=self._number(entry))
             self.known |= frozenset(entry.ids)
-            what = f"take in its {len(entry.ids)} episodes"
-            self.act(folder, what, self.commit, [placed])
+            what = f"take it in: {_counted(entry.ids)}"
+            self.act_and_commit(folder, what, [placed])
 
     def _adopt_rest(self, folder: Path, entry: PartEntry) -> None:
         rest = salvage(self.root, self.schema, entry)
         fresh = [e for e in rest.episodes if e.id not in self.known]
-        what = (
-            f"set aside, but take in the {len(fresh)} of {len(entry.ids)} episodes that are whole"
-        )
+        what = f"set aside, but take in what is whole: {_counted(fresh)}"
 
         def run() -> None:
             if fresh:
@@ -168,14 +180,15 @@ class PartRepair:
 
     def _drop(self, entry: PartEntry) -> None:
         lost = [name for name in entry.ids if name not in self._elsewhere(entry)]
-        live = entry.part in self.state.live
+        folder = self.root / "parts" / entry.part
+        self.act(folder, "drop it: the folder is missing", lost=lost)
+        self._exchange(entry, None)
 
-        def run() -> None:
-            if live:
-                self.commit(remove=[entry.part])
-            self.retag(entry.part, None)
-
-        self.act(self.root / "parts" / entry.part, "drop it: the folder is missing", run, lost=lost)
+    def _exchange(self, entry: PartEntry, new: PartEntry | None) -> None:
+        """Let the log and the tags name a new part, or none, in the place of a damaged one."""
+        if entry.part in self.state.live:
+            self.commit([new] if new else [], [entry.part])
+        self.retag(entry.part, new)
 
     def _heal(self, entry: PartEntry) -> bool:
         """Undo a flipped bit in the part's zarr.json; returns whether the part is whole then."""
@@ -194,24 +207,26 @@ class PartRepair:
         """Write what is whole in a damaged part as a new part in its place."""
         rest = salvage(self.root, self.schema, entry)
         folder = self.root / "parts" / entry.part
-        live = entry.part in self.state.live
-
-        def run() -> None:
-            new = None
-            if rest.episodes:
-                name = new_part_id(self.state.version + 1)
-                if not live:  # known as removed before it is there: only the tag holds it
-                    self.commit(remove=[name])
-                new = replace(self._write(rest, name), first=entry.first)
-            if live:
-                self.commit([new] if new else [], [entry.part])
-            self.retag(entry.part, new)
-            self.set_aside(folder, folder.name)
-
-        what = f"replace by the {len(rest.episodes)} of {len(entry.ids)} episodes that are whole"
+        what = f"replace by what is whole of {_counted(entry.ids)}: {len(rest.episodes)}"
         note = f"; {rest.note}" if rest.note else ""
         lost = [name for name in rest.lost if name not in self._elsewhere(entry)]
-        self.act(folder, what + note, run, lost=lost)
+        self.act(folder, what + note, lost=lost)
+        self.replaced.add(entry.part)
+        if self.dry_run:
+            self._exchange(entry, None)
+            return
+        new = None
+        if rest.episodes:
+            name = new_part_id(self.state.version + 1)
+            if entry.part not in self.state.live:
+                self.commit(remove=[name])  # only tags hold it: it is removed before it is there
+            new = replace(self._write(rest, name), first=entry.first)
+        self._exchange(entry, new)
+        self.set_aside(folder, folder.name)
+
+
+def _counted(episodes: Sequence[object]) -> str:
+    return "1 episode" if len(episodes) == 1 else f"{len(episodes)} episodes"
 
 
 def _entry_on_disk(folder: Path) -> PartEntry | None:

@@ -132,7 +132,12 @@ class _Repair(PartRepair):
                         link,
                     )
             if not folder.is_dir():
-                self.act(folder, "make the missing folder", folder.mkdir)
+                self.act(folder, "make the missing folder", self._make_folder, folder)
+
+    def _make_folder(self, folder: Path) -> None:
+        folder.mkdir()
+        marker = folder / "zarr.json"
+        durable.write_file(marker, durable.to_bytes(markers(self.root, None, set())[marker]))
 
     def mend_tags(self) -> None:
         self.tags, files = scan_tags(self.root, heal=True)
@@ -208,7 +213,8 @@ class _Repair(PartRepair):
                 self.act(path, "put it back: it is still needed", path.rename, target)
 
     def _clear_removed(self) -> None:
-        gone = [self.root / "parts" / name for name in sorted(self.state.removed - self._named())]
+        names = self.state.removed - self._named() - self.replaced
+        gone = [self.root / "parts" / name for name in sorted(names)]
         for path in [*[path for path in gone if path.exists()], *self._in_trash()]:
             if self.tag_was_lost:
                 what = "set aside: it was removed, but a tag that is lost may have kept it"

@@ -222,12 +222,14 @@ def _write(
 
 
 def _source(dataset: Dataset, table: EpisodeTable) -> dict[str, Any]:
+    earlier = dataset.header["attributes"].get("sources")
     return {
         "id": dataset.id,
         "name": dataset.path.name,
         "version": dataset.version,
         "episodes": len(table),
         "steps": table.steps,
+        **({"sources": earlier} if earlier else {}),
     }
 
 

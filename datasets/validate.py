@@ -78,7 +78,7 @@ def validate(
     problems += stray_problems(root, schema, named)
     return ValidationReport(
         path=root,
-        version=state.version,
+        version=scan.head,
         parts=len(entries),
         episodes=sum(len(entry.ids) for entry in entries.values()),
         steps=sum(entry.steps for entry in entries.values()),
