@@ -238,7 +238,7 @@ class Dataset:
         """Turn a file that is not there into what it means: evicted, or lost."""
         try:
             yield
-        except (FileNotFoundError, CorruptDatasetError) as error:
+        except (FileNotFoundError, NotADirectoryError, CorruptDatasetError) as error:
             gone = not (self.path / "parts" / entry.part).exists()
             if gone and entry.part not in self._log.read().live:
                 raise EvictedError(

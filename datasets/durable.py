@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ from wmtk.errors import CorruptDatasetError, DatasetError, ReadOnlyError, Storag
 SYNC_THREADS = 8
 MAX_JSON_BYTES = 256 * 2**20
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_UNREADABLE = {errno.ELOOP, errno.EIO, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENXIO}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -160,7 +162,7 @@ def unsealed(document: Any, path: Path) -> dict[str, Any]:
     content = {key: value for key, value in document.items() if key != "checksum"}
     try:
         intact = document.get("checksum") == _digest(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         intact = False
     if not intact:
         raise CorruptDatasetError(f"{path} was altered: its checksum is wrong.", _REPAIR, path)
@@ -172,9 +174,31 @@ def to_bytes(document: dict[str, Any], *, indent: int | None = None) -> bytes:
     return json.dumps(document, indent=indent, allow_nan=False).encode() + b"\n"
 
 
+def open_regular(path: Path) -> int:
+    """A descriptor to read a file of a dataset; links, folders and devices are refused."""
+    try:
+        # Without waiting: a pipe would have us wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in _UNREADABLE:
+            raise unreadable(path, error) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise CorruptDatasetError(f"{path} is not a regular file.", _REPAIR, path)
+    return descriptor
+
+
+def unreadable(path: Path, error: OSError) -> CorruptDatasetError:
+    what = "is a symbolic link, which a dataset never contains"
+    if error.errno != errno.ELOOP:
+        what = f"cannot be read ({error.strerror})"
+    return CorruptDatasetError(f"{path} {what}.", _REPAIR, path)
+
+
 def read_bytes(path: Path) -> bytes:
     """A small file's content; links are not followed, absurd sizes are refused."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    descriptor = open_regular(path)
     try:
         size = os.fstat(descriptor).st_size
         if size > MAX_JSON_BYTES:
@@ -185,8 +209,10 @@ def read_bytes(path: Path) -> bytes:
         while block := os.read(descriptor, 2**20):
             blocks.append(block)
         return b"".join(blocks)
-    except IsADirectoryError as error:
-        raise CorruptDatasetError(f"{path} is a folder, not a file.", _REPAIR, path) from error
+    except OSError as error:
+        if error.errno in _UNREADABLE:
+            raise unreadable(path, error) from error
+        raise
     finally:
         os.close(descriptor)
 

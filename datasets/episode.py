@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -49,6 +50,13 @@ class Episode:
     seed: int | None = None
     provenance: Provenance = field(default_factory=Provenance)
 
+    def __post_init__(self) -> None:
+        # Environments hand out numpy's scalars, which JSON does not know.
+        object.__setattr__(self, "terminated", bool(self.terminated))
+        object.__setattr__(self, "truncated", bool(self.truncated))
+        if hasattr(self.seed, "__index__"):
+            object.__setattr__(self, "seed", int(self.seed))
+
     @property
     def length(self) -> int:
         """T, the number of agent steps."""
@@ -79,7 +87,8 @@ class Episode:
         digest = hashlib.sha256()
         for path, rows in sorted(self.arrays().items()):
             digest.update(f"{path}:{rows.dtype.name}:{rows.shape};".encode())
-            digest.update(np.ascontiguousarray(rows).data.cast("B"))
+            little = np.ascontiguousarray(rows, rows.dtype.newbyteorder("<"))
+            digest.update(little.view(np.uint8).data.cast("B"))
         return digest.hexdigest()[:16]
 
     @classmethod
@@ -148,6 +157,11 @@ class Episode:
 
     def check(self, schema: Schema) -> None:
         """Raise EpisodeError, naming array and step, unless the episode fits the schema."""
+        if not isinstance(self.reward, np.ndarray) or self.reward.ndim != 1:
+            raise EpisodeError(
+                f"reward is {type(self.reward).__name__} {np.shape(self.reward)}, not T+1 numbers.",
+                "Give one reward per row, as a numpy array.",
+            )
         rows = len(self.reward)
         if self.length < 1:
             raise EpisodeError(
@@ -166,6 +180,26 @@ class Episode:
             )
         for path, spec in declared.items():
             _check_array(path, arrays[path], spec, rows)
+        self._check_record()
+
+    def _check_record(self) -> None:
+        """What is stored as JSON: the return, the seed and the provenance."""
+        with np.errstate(over="ignore"):
+            total = self.total_reward
+        if not np.isfinite(total):
+            raise EpisodeError(
+                f"The rewards are finite, but their sum is {total}.",
+                "The episode was not stored. Mend the environment, or drop such episodes.",
+            )
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise EpisodeError(f"The seed {self.seed!r} is not an integer.", "Give one, or none.")
+        try:
+            json.dumps(self.provenance.to_json(), allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise EpisodeError(
+                f"The provenance cannot be stored as JSON: {error}.",
+                "Use strings, finite numbers, lists and dictionaries only.",
+            ) from error
 
 
 def _stack(path: str, values: Sequence[Any], spec: ArraySpec) -> NDArray[Any]:
@@ -184,6 +218,10 @@ def _stack(path: str, values: Sequence[Any], spec: ArraySpec) -> NDArray[Any]:
 
 
 def _check_array(path: str, array: NDArray[Any], spec: ArraySpec, rows: int) -> None:
+    if not isinstance(array, np.ndarray):
+        raise EpisodeError(
+            f"{path} is a {type(array).__name__}, not a numpy array.", "Convert it with np.asarray."
+        )
     if array.shape != (rows, *spec.shape) or array.dtype.name != spec.dtype:
         raise EpisodeError(
             f"{path} has shape {array.shape} and dtype {array.dtype.name}, but {rows} rows of "

@@ -96,6 +96,26 @@ def _empty_array(description: str) -> dict[str, Any]:
     }
 
 
+def _check_fields(header: Mapping[str, Any], path: Path) -> None:
+    """What a foreign hand may have written must be of the kind that the code relies on."""
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "format": int,
+        "id": str,
+        "schema": dict,
+        "env": dict,
+        "capacity": (int, type(None)),
+        "attributes": dict,
+    }
+    bad = [key for key, kind in kinds.items() if not isinstance(header.get(key, ...), kind)]
+    if bad or header["format"] < 1 or (header["capacity"] or 1) < 1:
+        what = repr(bad[0]) if bad else "format or capacity"
+        raise CorruptDatasetError(
+            f"{path} has no usable {what}.",
+            "The dataset is damaged or was not made by wmtk; copy it again.",
+            path,
+        )
+
+
 def read_header(root: Path) -> dict[str, Any]:
     """The dataset's own description from the root's zarr.json."""
     path = root / "zarr.json"
@@ -128,16 +148,19 @@ def read_header(root: Path) -> dict[str, Any]:
             root,
         )
     header = durable.unsealed(header, path)
-    for name in ("parts", "log"):
-        if (root / name).is_symlink() or not (root / name).is_dir():
+    _check_fields(header, path)
+    for name in ("parts", *_FOLDERS):
+        folder = root / name
+        needed = name in {"parts", "log"}  # a copy may have left out empty ones
+        if folder.is_symlink() or ((folder.exists() or needed) and not folder.is_dir()):
             raise CorruptDatasetError(
-                f"{root / name} is missing or not a folder.",
+                f"{folder} is missing or not a folder.",
                 "Copy the dataset again from its source.",
-                root / name,
+                folder,
             )
     try:
         Schema.from_json(header["schema"])
-    except (KeyError, SpaceError) as error:
+    except SpaceError as error:
         raise CorruptDatasetError(
             f"{path} declares impossible arrays: {error}",
             "The dataset is damaged or was not made by wmtk; copy it again.",

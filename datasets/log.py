@@ -12,7 +12,7 @@ import datetime
 import os
 import re
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -112,7 +112,7 @@ class Log:
             path = self.record_path(version)
             if version not in present:
                 raise FileNotFoundError(2, "missing log record", str(path))
-            document = self._load(path, version)
+            document = self._load(path, version, {"add": list, "remove": list})
             add = [PartEntry.from_json(item, path) for item in document["add"]]
             state = state.apply(version, add, self._ids(document["remove"], path))
         return state
@@ -123,19 +123,22 @@ class Log:
     def snapshot_path(self, version: int) -> Path:
         return self.folder / f"{version:08d}.snapshot.json"
 
-    def _load(self, path: Path, version: int) -> dict[str, Any]:
+    def _load(self, path: Path, version: int, fields: Mapping[str, type]) -> dict[str, Any]:
         document = durable.unsealed(durable.parse(durable.read_bytes(path), path), path)
         if document.get("version") != version:
             found = document.get("version")
             raise CorruptDatasetError(f"{path} is a record of version {found}.", _HINT, path)
+        if bad := [name for name, kind in fields.items() if type(document.get(name)) is not kind]:
+            raise CorruptDatasetError(f"{path} has no usable {bad[0]!r}.", _HINT, path)
         return document
 
     def _load_snapshot(self, version: int) -> State:
         path = self.snapshot_path(version)
-        document = self._load(path, version)
+        fields = {"parts": list, "removed": list, "next_episode": int}
+        document = self._load(path, version, fields)
         parts = tuple(PartEntry.from_json(item, path) for item in document["parts"])
         removed = frozenset(self._ids(document["removed"], path))
-        return State(version, parts, removed, int(document["next_episode"]))
+        return State(version, parts, removed, document["next_episode"])
 
     @staticmethod
     def _ids(names: list[Any], path: Path) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
+import math
 import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,10 @@ from wmtk.errors import CorruptDatasetError, DatasetError
 
 PART_ID = re.compile(r"p[0-9]{8,}-[0-9a-f]{8}")
 _HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
+_EPISODE_ID = re.compile(r"[0-9a-f]{16}")
 MAX_PART_ROWS = 2**31
+MAX_ARRAY_BYTES = 2**40  # of one array of a part, decoded
+MAX_EPISODES = 2**62  # numbers stay within int64
 WHOLE = -1  # in the place of a chunk number: the array as a whole
 
 
@@ -69,7 +74,7 @@ class PartEntry:
                 returns=tuple(float(r) for r in data["returns"]),
                 ends=tuple(int(e) for e in data["ends"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CorruptDatasetError(
                 f"{path} describes a part wrongly ({error!r}).", _HINT, path
             ) from error
@@ -78,7 +83,11 @@ class PartEntry:
             PART_ID.fullmatch(entry.part)
             and len(counts) == 1
             and entry.lengths
-            and entry.first >= 0
+            and all(_EPISODE_ID.fullmatch(name) for name in entry.ids)
+            and 0 <= entry.first < MAX_EPISODES
+            and entry.bytes >= 0
+            and set(entry.ends) <= {0, 1, 2, 3}
+            and all(math.isfinite(value) for value in entry.returns)
             and min(entry.lengths) >= 1
             and entry.rows <= MAX_PART_ROWS
         )
@@ -205,6 +214,34 @@ def _attributes(
     }
 
 
+def _description(
+    document: Any, entry: PartEntry, path: Path
+) -> tuple[dict[str, Any], dict[str, ArrayRecord]]:
+    """A part's attributes and the records of its arrays, which must agree with the log."""
+    try:
+        attributes: dict[str, Any] = document["attributes"]["wmtk"]
+        records = {name: ArrayRecord(**record) for name, record in attributes["arrays"].items()}
+        numbers = [value for record in records.values() for value in asdict(record).values()]
+        table = [(row["id"], row["start"], row["length"]) for row in attributes["episodes"]]
+        makers = [attributes["provenance"][row["provenance"]] for row in attributes["episodes"]]
+        seeds = [row["seed"] for row in attributes["episodes"]]
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        message = f"{path} does not describe a part ({error!r})."
+        raise CorruptDatasetError(message, _HINT, path) from error
+    rows = [length + 1 for length in entry.lengths]
+    starts = [stop - count for stop, count in zip(accumulate(rows), rows, strict=True)]
+    sane = (
+        table == list(zip(entry.ids, starts, entry.lengths, strict=True))
+        and all(isinstance(number, int) for number in numbers)
+        and all(isinstance(maker, dict) for maker in makers)
+        and all(seed is None or isinstance(seed, int) for seed in seeds)
+    )
+    if not sane:
+        message = f"{path} lists other episodes or arrays than the commit log."
+        raise CorruptDatasetError(message, _HINT, path)
+    return attributes, records
+
+
 class PartReader:
     """Reads one part, through a cache of decoded chunks if one is given."""
 
@@ -229,23 +266,28 @@ class PartReader:
             raise CorruptDatasetError(
                 f"{metadata} was altered: it is not what the commit log recorded.", _HINT, metadata
             )
-        self.attributes: dict[str, Any] = durable.parse(data, metadata)["attributes"]["wmtk"]
-        self._records = {
-            path: ArrayRecord(**record) for path, record in self.attributes["arrays"].items()
-        }
+        self.attributes, self._records = _description(
+            durable.parse(data, metadata), entry, metadata
+        )
         self._require_files()
 
     def _require_files(self) -> None:
         """Refuse a part of which only some files are there, naming them all."""
         problems = []
+        folders = {parent for path in self._specs for parent in [Path(path), *Path(path).parents]}
+        for folder in sorted(folders):
+            if (self.path / folder).is_symlink():
+                problems.append(f"  {self.path / folder} is a symbolic link")
         for path, record in self._records.items():
-            if path not in self._specs or record.rows != self.entry.rows:
+            spec = self._specs.get(path)
+            fits = spec is not None and spec.row_bytes * record.rows <= MAX_ARRAY_BYTES
+            if spec is None or not fits or record.rows != self.entry.rows:
                 problems.append(f"  {path} does not fit the dataset's schema")
                 continue
-            file = self.path / path / data_file(self._specs[path])
+            file = self.path / path / data_file(spec)
             try:
                 size = os.lstat(file).st_size
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 problems.append(f"  {file} is missing")
                 continue
             if size != record.bytes:
@@ -253,7 +295,7 @@ class PartReader:
         problems += [f"  {path} is missing" for path in self._specs if path not in self._records]
         if problems:
             raise CorruptDatasetError(
-                f"Part {self.entry.part} is incomplete:\n" + "\n".join(problems), _HINT, self.path
+                f"{self.path} is incomplete:\n" + "\n".join(problems), _HINT, self.path
             )
 
     def shard(self, path: str) -> ShardReader:
@@ -284,8 +326,9 @@ class PartReader:
         """All rows of one array, for data that fits into memory."""
 
         def load() -> NDArray[Any]:
+            shard = self.shard(path)
             out = np.empty((self.entry.rows, *self._specs[path].shape), self._specs[path].dtype)
-            self.shard(path).whole(out)
+            shard.whole(out)
             return out
 
         return self._cached(path, WHOLE, load)
@@ -306,6 +349,7 @@ class PartReader:
 
     def rows(self, path: str, start: int, stop: int) -> NDArray[Any]:
         """Rows [start, stop) of one array."""
+        self.shard(path)  # which refuses sizes that its file cannot hold, before they are allocated
         out = np.empty((stop - start, *self._specs[path].shape), self._specs[path].dtype)
         self.read_into(path, start, out)
         return out

@@ -12,7 +12,7 @@ from typing import Any
 
 from wmtk.datasets import durable
 from wmtk.datasets.log import State
-from wmtk.datasets.part import PartEntry
+from wmtk.datasets.part import PART_ID, PartEntry
 from wmtk.errors import CorruptDatasetError, EvictedError, SpaceError, TagError
 from wmtk.spaces import check_name
 
@@ -114,6 +114,9 @@ def _load_tag(path: Path, name: str) -> Tag:
     document = durable.unsealed(durable.parse(data, path), path)
     if document.get("tag") != name:
         raise CorruptDatasetError(f"{path} belongs to another tag.", "Delete the file.", path)
+    kinds = {"version": int, "created": str, "note": str, "parts": list}
+    if bad := [key for key, kind in kinds.items() if type(document.get(key)) is not kind]:
+        raise CorruptDatasetError(f"{path} has no usable {bad[0]!r}.", "Delete the file.", path)
     parts = tuple(PartEntry.from_json(item, path) for item in document["parts"])
     return Tag(name, document["version"], document["created"], document["note"], parts)
 
@@ -190,7 +193,11 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _folders(path: Path) -> list[Path]:
-    return [child for child in path.iterdir() if child.is_dir()] if path.is_dir() else []
+    """The parts in `tmp` or `trash`, and nothing that got there otherwise."""
+    if not path.is_dir():
+        return []
+    children = [child for child in path.iterdir() if PART_ID.fullmatch(child.name)]
+    return [child for child in children if child.is_dir() and not child.is_symlink()]
 
 
 def _size(folder: Path) -> int:

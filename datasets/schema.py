@@ -54,6 +54,11 @@ class Schema:
             only = next(iter(self.obs))
             bare = len(self.obs) == 1 and only in {"image", "state"}
             object.__setattr__(self, "structure", only if bare else structure)
+        if sorted(_leaves(self.structure)) != sorted(self.obs):
+            raise SpaceError(
+                "The structure of the observations does not name each of their keys once.",
+                f"Their keys: {', '.join(self.obs)}.",
+            )
 
     def arrays(self) -> Iterator[tuple[str, ArraySpec]]:
         """Every stored array: its path inside a part and the specification of its rows."""
@@ -109,3 +114,18 @@ class Schema:
                 f"{what} differ in their arrays:\n" + "\n".join(lines),
                 "Only datasets with equal keys, shapes and dtypes can be joined.",
             )
+
+
+def _leaves(structure: Any) -> Iterator[str]:
+    """The keys that a structure is made of; without recursion, however deep a file nests it."""
+    nodes = [structure]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, dict) and isinstance(node.get("dict"), dict) and len(node) == 1:
+            nodes += node["dict"].values()
+        elif isinstance(node, dict) and isinstance(node.get("tuple"), list) and len(node) == 1:
+            nodes += node["tuple"]
+        else:
+            raise SpaceError(f"{node!r} is no structure of observations.", "Use Dict and Tuple.")

@@ -21,7 +21,7 @@ import numpy as np
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
 
-from wmtk.datasets.durable import read_bytes, to_bytes, write_file
+from wmtk.datasets.durable import open_regular, read_bytes, to_bytes, unreadable, write_file
 from wmtk.errors import CorruptDatasetError
 from wmtk.spaces import ArraySpec
 
@@ -30,6 +30,7 @@ COMPACT_LEVEL = 9  # 2–4% smaller at half the speed; decoding is as fast
 CHUNK_ROWS = 64  # see docs/dataset-format.md for the measurements behind these
 CHUNK_BYTES = 256 * 2**10
 MAX_CHUNK_BYTES = 64 * 2**20
+MAX_RATIO = 2**16  # zstd reaches half of it, on blocks of one repeated byte
 _CRC = struct.Struct("<I")
 _HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
 
@@ -46,6 +47,23 @@ def chunk_rows(spec: ArraySpec, rows: int) -> int:
 def data_file(spec: ArraySpec) -> str:
     """The name of the shard inside the array's folder: chunk (0, 0, …) of the grid."""
     return "c" + ".0" * (1 + len(spec.shape))
+
+
+def frame_content_size(frame: bytes) -> int | None:
+    """What a zstd frame says it decodes to (RFC 8878, 3.1.1.1); None if it does not say.
+
+    The decoder leaves the rest of a larger buffer as it is: what has to come out is checked here.
+    """
+    if len(frame) < 6 or frame[:4] != b"\x28\xb5\x2f\xfd":
+        return None
+    descriptor = frame[4]
+    single = descriptor >> 5 & 1
+    width = (single, 2, 4, 8)[descriptor >> 6]
+    begin = 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3]
+    value = int.from_bytes(frame[begin : begin + width], "little")
+    if not width:
+        return None
+    return value + 256 if width == 2 else value
 
 
 def _metadata(spec: ArraySpec, rows: int, chunk: int, level: int) -> dict[str, Any]:
@@ -148,9 +166,11 @@ class ShardReader:
         return CorruptDatasetError(f"{self.path} {problem}.", _HINT, self.path)
 
     def _read(self, length: int, offset: int) -> bytes:
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = open_regular(self.path)
         try:
             return os.pread(descriptor, length, offset)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
         finally:
             os.close(descriptor)
 
@@ -167,10 +187,20 @@ class ShardReader:
         if len(data) != length or _CRC.pack(google_crc32c.value(table)) != data[-_CRC.size :]:
             raise self._corrupt("has an altered index (checksum mismatch)")
         index = np.frombuffer(table, "<u8").reshape(count, 2)
-        offsets, sizes = index.astype(object).T  # exact, whatever the numbers
-        if any(sizes <= _CRC.size) or any(offsets + sizes > size - length):
-            raise self._corrupt("has an index that points outside the file")
+        self._check_index(index.tolist(), size - length)
         return index
+
+    def _check_index(self, index: list[list[int]], end: int) -> None:
+        """The chunks must lie one after another and be large enough for what they decode to."""
+        decoded = self.chunk_rows * self.spec.row_bytes
+        least = max(1, decoded // MAX_RATIO) + _CRC.size
+        expected = 0
+        for offset, size in index:
+            if offset != expected or size < least:
+                raise self._corrupt("has an index that does not fit the file")
+            expected += size
+        if expected != end:
+            raise self._corrupt("has an index that does not fit the file")
 
     def chunk(self, number: int) -> NDArray[Any]:
         """Decode one chunk: (chunk_rows, …), the last one padded with zeros."""
@@ -183,6 +213,8 @@ class ShardReader:
         if _CRC.pack(google_crc32c.value(frame)) != data[-_CRC.size :]:
             raise self._corrupt(f"has altered bytes in {where}: checksum mismatch")
         out = np.empty((self.chunk_rows, *self.spec.shape), self._dtype)
+        if (size := frame_content_size(frame)) != out.nbytes:
+            raise self._corrupt(f"decodes to {size} bytes instead of {out.nbytes} in {where}")
         try:
             self._codec.decode(frame, out)
         except (RuntimeError, ValueError) as error:

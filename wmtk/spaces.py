@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ DTYPES = frozenset(
 )
 KINDS = ("box", "discrete", "multi_discrete", "multi_binary")
 MAX_ROW_BYTES = 64 * 2**20  # one row of one array: a 4k RGB float frame and more
+MAX_DIMS = 16
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 MAX_NAME = 64
 
@@ -69,10 +71,18 @@ class ArraySpec:
                 f"Arrays of dtype {self.dtype!r} cannot be stored.",
                 f"Convert to one of: {', '.join(sorted(DTYPES))}.",
             )
-        if any(size <= 0 for size in self.shape) or self.row_bytes > MAX_ROW_BYTES:
+        impossible = len(self.shape) > MAX_DIMS or any(size <= 0 for size in self.shape)
+        if impossible or self.row_bytes > MAX_ROW_BYTES:
             raise SpaceError(
                 f"A row of shape {self.shape} and dtype {self.dtype} cannot be stored.",
-                f"Sizes must be positive and a row at most {MAX_ROW_BYTES // 2**20} MiB.",
+                f"Sizes must be positive, at most {MAX_DIMS} of them, "
+                f"and a row at most {MAX_ROW_BYTES // 2**20} MiB.",
+            )
+        if not (_fits(self, self.low) and _fits(self, self.high)):
+            raise SpaceError(
+                f"The bounds of a {self.kind} space of shape {self.shape} and dtype {self.dtype} "
+                "do not fit it.",
+                "Give None, one number, or one number per element, that the dtype can hold.",
             )
 
     @property
@@ -133,7 +143,7 @@ class ArraySpec:
             return tuple(bound) if isinstance(bound, list) else bound
 
         try:
-            shape = tuple(int(size) for size in data["shape"])
+            shape = tuple(operator.index(size) for size in data["shape"])
             low, high = frozen(data.get("low")), frozen(data.get("high"))
             return cls(data["kind"], shape, str(data["dtype"]), low, high)
         except (KeyError, TypeError, ValueError) as error:
@@ -192,6 +202,27 @@ class ArraySpec:
             sizes = (self.bound("high") - self.bound("low") + 1).ravel().tolist()
             return f"multi_discrete({', '.join(map(str, sizes))})"
         return f"{self.kind} {shape} {self.dtype}"
+
+
+def _fits(spec: ArraySpec, bound: Bound) -> bool:
+    """Whether a bound has the right number of values, all of which the dtype can hold."""
+    values = bound if isinstance(bound, tuple) else (bound,)
+    if isinstance(bound, tuple) and len(bound) != spec.row_bytes // np.dtype(spec.dtype).itemsize:
+        return False
+    if spec.kind == "discrete" and (spec.shape or type(bound) is not int):
+        return False
+    if spec.kind != "box" and np.dtype(spec.dtype).kind == "f":
+        return False
+    low, high = _limits(np.dtype(spec.dtype))
+    return all(v is None or (isinstance(v, int | float) and low <= v <= high) for v in values)
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[float | int, float | int]:
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind == "f":
+        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
 def _compact(bound: NDArray[Any]) -> Bound:
