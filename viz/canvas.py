@@ -1,0 +1,157 @@
+"""Drawing with sharp pixels and small text: what the pictures of wmtk are made of."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PillowImage
+from PIL import ImageDraw, ImageFont
+
+Image = NDArray[np.uint8]  # (H, W, 3)
+Color = tuple[int, int, int]
+
+PAPER: Color = (255, 255, 255)
+INK: Color = (28, 32, 38)
+GREY: Color = (112, 119, 128)
+FAINT: Color = (214, 218, 223)
+GREEN: Color = (24, 128, 56)
+RED: Color = (200, 38, 38)
+PURPLE: Color = (142, 36, 170)
+BLUE: Color = (21, 101, 192)
+ORANGE: Color = (219, 109, 0)
+CLEAR = 200  # the grey that shows through transparent pixels
+
+TEXT = 13  # pixels, readable without effort
+LINE = 18  # from one line of such text to the next
+
+# The font that comes with pillow has little more than ASCII.
+SPELLED = str.maketrans({"−": "-", "–": "-", "—": "-", "×": "x", "ε": "eps", "→": "->"})
+
+
+@cache
+def _font(size: int) -> Any:
+    return ImageFont.load_default(size)
+
+
+@cache
+def _drawable(character: str) -> bool:
+    font = _font(TEXT)
+    return character == " " or bytes(font.getmask(character)) != bytes(font.getmask("\uffff"))
+
+
+def spell(text: str) -> str:
+    """`text` in characters that the font has: accents go, what is left over becomes '?'."""
+    plain = text.translate(SPELLED)
+    if plain.isascii() and plain.isprintable():
+        return plain
+    decomposed = unicodedata.normalize("NFKD", plain)
+    kept = [character for character in decomposed if not unicodedata.combining(character)]
+    return "".join(character if _drawable(character) else "?" for character in kept)
+
+
+def text_width(text: str, size: int = TEXT) -> int:
+    return round(_font(size).getlength(spell(text)))
+
+
+def elide(text: str, width: int, size: int = TEXT) -> str:
+    """As much of `text` as fits into `width` pixels, with … where something is left out."""
+    if text_width(text, size) <= width:
+        return text
+    while text and text_width(f"{text}…", size) > width:
+        text = text[:-1]
+    return f"{text.rstrip()}…"
+
+
+def to_rgb(frame: NDArray[np.uint8]) -> Image:
+    """Grey (H, W) or (H, W, 1), RGB or RGBA (H, W, 4) as RGB; transparency shows a light grey."""
+    pixels = frame[:, :, None] if frame.ndim == 2 else frame
+    assert pixels.dtype == np.uint8, pixels.dtype
+    assert pixels.ndim == 3, pixels.shape
+    assert pixels.shape[-1] in (1, 3, 4), pixels.shape
+    if pixels.shape[-1] == 4:
+        alpha = pixels[:, :, 3:].astype(np.float64) / 255
+        mixed = pixels[:, :, :3] * alpha + CLEAR * (1 - alpha)
+        return np.round(mixed).astype(np.uint8)
+    return np.broadcast_to(pixels, (*pixels.shape[:2], 3))
+
+
+def enlarge(image: Image, factor: int) -> Image:
+    """Every pixel as a square of `factor` pixels, without smoothing."""
+    return image.repeat(factor, 0).repeat(factor, 1)
+
+
+def shrink(image: Image, side: int) -> Image:
+    """The image with its longer side at most `side` pixels, by averaging."""
+    height, width = image.shape[:2]
+    if max(height, width) <= side:
+        return image
+    size = max(1, width * side // max(height, width)), max(1, height * side // max(height, width))
+    box = PillowImage.Resampling.BOX
+    return np.asarray(PillowImage.fromarray(np.ascontiguousarray(image)).resize(size, box))
+
+
+class Canvas:
+    """A picture under construction; x runs right and y down from the top left corner."""
+
+    def __init__(self, width: int, height: int, background: Color = PAPER) -> None:
+        self.width = width
+        self.height = height
+        self._image = PillowImage.new("RGB", (width, height), background)
+        self._draw = ImageDraw.Draw(self._image)
+
+    @classmethod
+    def of(cls, pixels: Image) -> Canvas:
+        """A canvas that begins as a copy of a picture."""
+        canvas = cls(pixels.shape[1], pixels.shape[0])
+        canvas.paste(0, 0, pixels)
+        return canvas
+
+    def pixels(self) -> Image:
+        """What has been drawn, as a copy."""
+        return np.array(self._image)
+
+    def paste(self, x: int, y: int, pixels: Image) -> None:
+        self._image.paste(PillowImage.fromarray(np.ascontiguousarray(pixels)), (x, y))
+
+    def fill(self, x: int, y: int, width: int, height: int, color: Color) -> None:
+        if width > 0 and height > 0:
+            self._draw.rectangle((x, y, x + width - 1, y + height - 1), fill=color)
+
+    def border(self, x: int, y: int, width: int, height: int, color: Color, thick: int) -> None:
+        """A frame of `thick` pixels right around an area, outside of it."""
+        for grown in range(1, thick + 1):
+            corner = x + width - 1 + grown, y + height - 1 + grown
+            self._draw.rectangle((x - grown, y - grown, *corner), outline=color)
+
+    def line(self, points: Sequence[tuple[float, float]], color: Color, thick: int = 1) -> None:
+        self._draw.line(list(points), fill=color, width=thick, joint="curve")
+
+    def text(
+        self,
+        x: int,
+        y: int,
+        text: str,
+        *,
+        color: Color = INK,
+        size: int = TEXT,
+        right: bool = False,
+    ) -> int:
+        """One line of text from (x, y) on, or ending at x if `right`; returns its width."""
+        plain = spell(text)
+        anchor = "ra" if right else "la"
+        self._draw.text((x, y), plain, fill=color, font=_font(size), anchor=anchor)
+        return text_width(text, size)
+
+    def badge(self, x: int, y: int, text: str, color: Color, *, right: bool = False) -> int:
+        """White text on a coloured plate, beginning (or ending) at x; returns its width."""
+        width = text_width(text) + 10
+        left = x - width if right else x
+        box = (left, y, left + width - 1, y + LINE - 2)
+        self._draw.rounded_rectangle(box, radius=4, fill=color)
+        self.text(left + 5, y + 1, text, color=PAPER)
+        return width
