@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +19,7 @@ from wmtk.datasets.table import EpisodeTable, Selection
 from wmtk.errors import EvictedError, UsageError
 
 MEMORY = 512 * 2**20  # bytes of decoded chunks that a sampler keeps
+THREADS = 4  # that read one batch: they wait for the disk as often as they decode
 SMALL_ROW = 64  # bytes: arrays with such rows are read for a whole part at once
 
 
@@ -138,6 +141,7 @@ class SequenceSampler:
         fields = [(path, s.dtype, s.shape) for path, s in wanted.items() if path not in self._large]
         self._small = np.dtype(fields)
         self._refreshing = threading.Lock()
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None
         self._views = self._look({})
 
     # --- the data ---
@@ -241,13 +245,8 @@ class SequenceSampler:
             for source, part, first, rows in zip(*(c.tolist() for c in where), strict=True)
         ]
         # As bytes, because numpy copies records field by field.
-        outs: list[NDArray[Any]] = [small.view(np.uint8).reshape(B, L, self._small.itemsize)]
-        if views[0].resident:
-            outs += arrays.values()
-        self._copy(windows, outs)
-        if not views[0].resident:
-            for path, array in arrays.items():
-                self._decode(windows, array, path)
+        packed = small.view(np.uint8).reshape(B, L, self._small.itemsize)
+        self._fill(windows, packed, arrays)
         arrays |= {path: np.ascontiguousarray(small[path]) for path in self._small.names or ()}
         is_first = np.zeros((B, L), bool)
         is_first[:, 0] = drawn.start == 0
@@ -289,21 +288,49 @@ class SequenceSampler:
                 view.held[entry.part] = blocks
         return blocks
 
-    def _copy(self, windows: Sequence[_Window], outs: Sequence[NDArray[Any]]) -> None:
-        """Fill arrays (B, L, …) from what `_load` gives, then zeros."""
-        for b, (view, entry, first, rows) in enumerate(windows):
-            blocks = view.held.get(entry.part) or self._load(view, entry)
-            for out, block in zip(outs, blocks, strict=True):
-                out[b, :rows] = block[first : first + rows]
-                if rows < self.length:
-                    out[b, rows:] = 0
+    def _fill(
+        self, windows: Sequence[_Window], packed: NDArray[Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Fill arrays (B, L, …) with the windows; what is not in memory is read in threads."""
 
-    def _decode(self, windows: Sequence[_Window], out: NDArray[Any], path: str) -> None:
-        """Fill `out` (B, L, …) from only the chunks that the windows touch, then zeros."""
-        for b, (view, entry, first, rows) in enumerate(windows):
+        def fill(numbers: Sequence[int]) -> None:
+            for b in numbers:
+                self._fill_window(b, windows[b], packed, arrays)
+
+        if all(entry.part in view.held for view, entry, _, _ in windows):
+            fill(range(len(windows)))
+            return
+        # Neighbours share parts, which are then mostly opened by one thread.
+        order = sorted(range(len(windows)), key=lambda b: windows[b][1].part)
+        share = -(-len(order) // (2 * THREADS))
+        tasks = [order[first : first + share] for first in range(0, len(order), share)]
+        futures = [self._threads().submit(fill, numbers) for numbers in tasks]
+        wait(futures)  # also those after one that fails: they write into the arrays
+        for future in futures:
+            future.result()
+
+    def _fill_window(
+        self, b: int, window: _Window, packed: NDArray[Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        view, entry, first, rows = window
+        blocks = view.held.get(entry.part) or self._load(view, entry)
+        outs = [packed, *arrays.values()]
+        for out, block in zip(outs, blocks, strict=False):  # only `packed` if not resident
+            out[b, :rows] = block[first : first + rows]
+        if not view.resident:
             with view.source.dataset.reading(entry):
-                self._reader(view, entry).read_into(path, first, out[b, :rows])
-            out[b, rows:] = 0
+                reader = self._reader(view, entry)
+                for path, array in arrays.items():
+                    reader.read_into(path, first, array[b, :rows])
+        if rows < self.length:
+            for out in outs:
+                out[b, rows:] = 0
+
+    def _threads(self) -> ThreadPoolExecutor:
+        """The threads that read; a forked process has none of its parent's and starts its own."""
+        if self._pool is None or self._pool[0] != os.getpid():
+            self._pool = os.getpid(), ThreadPoolExecutor(THREADS, thread_name_prefix="wmtk-read")
+        return self._pool[1]
 
     # --- saving the position ---
 
