@@ -15,11 +15,17 @@ from wmtk.datasets.shard import COMPACT_LEVEL
 from wmtk.errors import DatasetError
 
 TARGET_STEPS = 8192  # of a compacted part
+TARGET_BYTES = 256 * 2**20  # decoded
 
 
-def target_steps(capacity: int | None) -> int:
-    """Parts are evicted whole, so a small capacity wants small parts."""
-    return TARGET_STEPS if capacity is None else max(1, min(TARGET_STEPS, capacity // 16))
+def target_steps(capacity: int | None, row_bytes: int) -> int:
+    """How large a part should get.
+
+    Parts are evicted whole, so a small capacity wants small parts; joining decodes them whole, so
+    large rows do too.
+    """
+    steps = min(TARGET_STEPS, TARGET_BYTES // row_bytes)
+    return max(1, steps if capacity is None else min(steps, capacity // 16))
 
 
 def runs(state: State, target: int, *, everything: bool) -> Iterator[tuple[PartEntry, ...]]:

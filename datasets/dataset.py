@@ -387,7 +387,7 @@ class Dataset:
         return before - len(self.parts)
 
     def _join_small_parts(self, *, everything: bool) -> None:
-        target = compaction.target_steps(self.capacity)
+        target = compaction.target_steps(self.capacity, self.schema.row_bytes)
         for run in list(compaction.runs(self._state, target, everything=everything)):
             try:
                 episodes = [episode for entry in run for episode in self._episodes_in(entry)]

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -123,23 +123,36 @@ def remove_tree(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def lock_held(path: Path, *, exclusive: bool, wait: bool = False) -> Iterator[bool]:
-    """Lock a file or folder; the lock ends with the process, killed or not.
+class lock_held:  # noqa: N801 — used like the function it would be, `with lock_held(…):`
+    """A lock on a file or folder; it ends with the process, killed or not.
 
-    Yields whether it was granted, which it always is to those who wait.
+    Entering says whether it was granted, which it always is to those who wait. An object rather
+    than a generator, so that one that is never left goes quietly when Python ends.
     """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+
+    def __init__(self, path: Path, *, exclusive: bool, wait: bool = False) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+        self._mode = mode if wait else mode | fcntl.LOCK_NB
+
+    def __enter__(self) -> bool:
         try:
-            mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-            fcntl.flock(descriptor, mode if wait else mode | fcntl.LOCK_NB)
-            granted = True
+            fcntl.flock(self._descriptor, self._mode)
         except BlockingIOError:
-            granted = False
-        yield granted
-    finally:
-        os.close(descriptor)
+            return False
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        self._release()
+
+    def _release(self, close: Callable[[int], None] = os.close) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            close(descriptor)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            self._release()
 
 
 # --- JSON with a checksum ---------------------------------------------------------------------

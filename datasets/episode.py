@@ -54,7 +54,7 @@ class Episode:
         # Environments hand out numpy's scalars, which JSON does not know.
         object.__setattr__(self, "terminated", bool(self.terminated))
         object.__setattr__(self, "truncated", bool(self.truncated))
-        if hasattr(self.seed, "__index__"):
+        if self.seed is not None:
             object.__setattr__(self, "seed", int(self.seed))
 
     @property

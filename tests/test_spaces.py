@@ -70,6 +70,22 @@ def test_unsafe_keys_are_refused(key: str) -> None:
         check_key(key, "The key")
 
 
+@pytest.mark.parametrize(
+    ("kind", "shape", "low", "high"),
+    [
+        ("discrete", (), None, 3),
+        ("discrete", (2,), 0, 3),
+        ("discrete", (), 3, 0),
+        ("multi_discrete", (2,), (0, 0), (1, 1, 1)),
+        ("multi_discrete", (2,), (0, 0.5), (1, 1)),
+        ("box", (2,), (0, 0, 0), None),
+    ],
+)
+def test_impossible_bounds_are_refused(kind, shape, low, high) -> None:
+    with pytest.raises(SpaceError):
+        ArraySpec(kind, shape, "int64", low, high)
+
+
 def test_unbounded_elements_become_infinite_or_the_limit_of_the_type() -> None:
     assert ArraySpec("box", (2,), "float32", (None, -1.0)).bound("low").tolist() == [-np.inf, -1]
     assert ArraySpec("box", (), "uint8").bound("high") == 255

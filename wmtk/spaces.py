@@ -78,7 +78,8 @@ class ArraySpec:
                 f"Sizes must be positive, at most {MAX_DIMS} of them, "
                 f"and a row at most {MAX_ROW_BYTES // 2**20} MiB.",
             )
-        if not (_fits(self, self.low) and _fits(self, self.high)):
+        fits = _fits(self, self.low) and _fits(self, self.high)
+        if not fits or (self.kind != "box" and (self.bound("low") > self.bound("high")).any()):
             raise SpaceError(
                 f"The bounds of a {self.kind} space of shape {self.shape} and dtype {self.dtype} "
                 "do not fit it.",
@@ -212,6 +213,8 @@ def _fits(spec: ArraySpec, bound: Bound) -> bool:
     if spec.kind == "discrete" and (spec.shape or type(bound) is not int):
         return False
     if spec.kind != "box" and np.dtype(spec.dtype).kind == "f":
+        return False
+    if spec.kind == "multi_discrete" and not all(type(value) is int for value in values):
         return False
     low, high = _limits(np.dtype(spec.dtype))
     return all(v is None or (isinstance(v, int | float) and low <= v <= high) for v in values)
