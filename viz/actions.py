@@ -14,9 +14,11 @@ from wmtk.spaces import ArraySpec
 from wmtk.viz.canvas import FAINT, GREY, INK, LINE, TEXT, Canvas, elide, text_width
 
 # The names of all 18 actions of the Atari console, in the order in which ALE numbers them.
-ATARI = tuple(
-    "NOOP FIRE UP RIGHT LEFT DOWN UPRIGHT UPLEFT DOWNRIGHT DOWNLEFT UPFIRE RIGHTFIRE LEFTFIRE "
-    "DOWNFIRE UPRIGHTFIRE UPLEFTFIRE DOWNRIGHTFIRE DOWNLEFTFIRE".split()
+ATARI = (
+    *("NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN"),
+    *("UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT"),
+    *("UPFIRE", "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE"),
+    *("UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE"),
 )
 EMBEDDED: dict[str, tuple[str, ...]] = {"wmtk/Catch-v0": ("left", "stay", "right")}
 
@@ -80,11 +82,13 @@ class ActionLook:
         levels: NDArray[np.float64] = np.clip(values / np.where(usable, reach, 1.0), -1, 1)
         return levels
 
-    def draw(self, canvas: Canvas, x: int, y: int, width: int, action: NDArray[Any]) -> None:
+    def draw(
+        self, canvas: Canvas, x: int, y: int, width: int, action: NDArray[Any], size: int = TEXT
+    ) -> None:
         """An action into a line of `width` pixels: a name, or a bar for each number."""
         text = self.text(action)
         if not self.continuous:
-            canvas.text(x, y, elide(text, width))
+            canvas.text(x, y, elide(text, width, size), size=size)
             return
         used = draw_bars(canvas, x, y, width, self.levels(action))
         if used + 8 + text_width(text, TEXT - 1) <= width:

@@ -55,7 +55,8 @@ def spell(text: str) -> str:
 
 
 def text_width(text: str, size: int = TEXT) -> int:
-    return round(_font(size).getlength(spell(text)))
+    width: float = _font(size).getlength(spell(text))
+    return round(width)
 
 
 def elide(text: str, width: int, size: int = TEXT) -> str:
@@ -131,21 +132,9 @@ class Canvas:
     def line(self, points: Sequence[tuple[float, float]], color: Color, thick: int = 1) -> None:
         self._draw.line(list(points), fill=color, width=thick, joint="curve")
 
-    def text(
-        self,
-        x: int,
-        y: int,
-        text: str,
-        *,
-        color: Color = INK,
-        size: int = TEXT,
-        right: bool = False,
-    ) -> int:
-        """One line of text from (x, y) on, or ending at x if `right`; returns its width."""
-        plain = spell(text)
-        anchor = "ra" if right else "la"
-        self._draw.text((x, y), plain, fill=color, font=_font(size), anchor=anchor)
-        return text_width(text, size)
+    def text(self, x: int, y: int, text: str, *, color: Color = INK, size: int = TEXT) -> None:
+        """One line of text, from its top left corner on."""
+        self._draw.text((x, y), spell(text), fill=color, font=_font(size))
 
     def badge(self, x: int, y: int, text: str, color: Color, *, right: bool = False) -> int:
         """White text on a coloured plate, beginning (or ending) at x; returns its width."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -82,8 +83,8 @@ def _curve(width: int, lane: Lane) -> Image:
         big.line([(0, zero), (width * FINE, zero)], FAINT, FINE)
     points = [place(step, value) for step, value in enumerate(lane.values)]
     if lane.stepped:
-        pairs = zip(points, points[1:], strict=False)
-        points = [corner for a, b in pairs for corner in ((a[0], b[1]), b)]
+        points = [corner for a, b in pairwise(points) for corner in ((a[0], b[1]), b)]
     big.line(points, ACTION if lane.stepped else BLUE, 5)
     fine = big.pixels().reshape(INNER, FINE, width, FINE, 3)
-    return np.round(fine.mean((1, 3))).astype(np.uint8)
+    smooth: Image = np.round(fine.mean((1, 3))).astype(np.uint8)
+    return smooth

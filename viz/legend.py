@@ -21,9 +21,8 @@ def legend_items(view: View) -> list[tuple[Color | None, str]]:
         below = "Below a frame: its step, the reward on arriving there, the action that led there"
         bars = " (a bar for each number, up is positive)" if view.actions.continuous else ""
         items.append((None, f"{below}{bars}."))
-        items.append(
-            (None, "The line is the whole episode with all its rewards, a dot for each frame.")
-        )
+        line = "The line is the whole episode with all its rewards, a dot for each frame."
+        items.append((None, line))
     items += [(GREEN, "positive reward"), (RED, "negative reward")]
     items += [(END_COLORS[end], f"{end}: {meaning}") for end, meaning in END_MEANINGS.items()]
     return items

@@ -85,7 +85,7 @@ def draw_timeline(
     canvas.fill(x, y + half, width, 1, FAINT if now is not None else GREY)
     if now is not None:
         canvas.fill(x, y + half - 1, at(now) - x + 1, 3, INK)
-    for step in np.flatnonzero(episode.reward):
+    for step in np.flatnonzero(episode.reward).tolist():
         reward = float(episode.reward[step])
         rise = max(3, round(abs(reward) / largest * half))
         top = y + half - rise if reward > 0 else y + half + 1

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.datasets import Dataset, Episode
-from wmtk.errors import DatasetError, UsageError
+from wmtk.datasets import Episode
 from wmtk.viz.canvas import FAINT, GREY, Canvas, Image, elide
 from wmtk.viz.lanes import draw_cursor, draw_lanes, lanes_height
 from wmtk.viz.marks import (
@@ -32,21 +31,6 @@ NARROWEST = 408  # pixels, for the numbers
 PLOT = 640
 # Where the columns of the strip begin, as fractions of its width.
 COLUMNS = {"step": 0.0, "action": 0.25, "reward": 0.62, "return": 0.82}
-
-
-def find_episode(dataset: Dataset, index: int) -> int:
-    """The index of an episode, negative ones counted from the end; refuses what is not there."""
-    count = len(dataset)
-    if not count:
-        raise DatasetError(
-            f"{dataset.path} has no episode to show.", "Collect some first.", dataset.path
-        )
-    if not -count <= index < count:
-        raise UsageError(
-            f"{dataset.path} has no episode {index}.",
-            f"It has {count:,}: use 0 to {count - 1}, or -1 to -{count} from the end.",
-        )
-    return index % count
 
 
 @dataclass(frozen=True)
@@ -122,7 +106,7 @@ class _Layout:
             canvas.text(x, y, "reset", size=16, color=GREY)
         else:
             room = self.column("reward") - x - 8
-            self.view.actions.draw(canvas, x, y + 1, room, episode.action[step])
+            self.view.actions.draw(canvas, x, y, room, episode.action[step], size=16)
         reward = float(episode.reward[step])
         if reward:
             canvas.badge(self.column("reward"), y + 1, signed(reward), reward_color(reward))

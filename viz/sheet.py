@@ -21,6 +21,7 @@ MARGIN = 20
 HEADER = 62
 LABEL = 148  # pixels left of a row for what it shows
 ROW_GAP = 22
+NARROWEST = 720  # pixels, for the legend
 PLOT = 900  # pixels for the lines of a dataset without images
 
 
@@ -82,7 +83,11 @@ def dataset_sheet(
         )
     rows = [Row(choice.episode, choice.why, dataset[choice.episode]) for choice in choices]
     pixels = contact_sheet(
-        rows, view, frames=frames, title=dataset.path.name, subtitle=describe(dataset, view)
+        rows,
+        view,
+        frames=frames,
+        title=dataset.path.resolve().name,
+        subtitle=describe(dataset, view),
     )
     return Sheet(pixels, tuple(choices), view.image)
 
@@ -118,7 +123,7 @@ def contact_sheet(
         cells = Cells.of(rows[0].episode, view, most)
         width, height = cells.span(most), cells.height + CAPTION + TIMELINE
     pitch = height + ROW_GAP
-    full = max(MARGIN + LABEL + width + MARGIN, 640)
+    full = max(LABEL + width, NARROWEST) + 2 * MARGIN
     below = HEADER + pitch * len(rows)
     canvas = Canvas(full, below + legend_height(full - 2 * MARGIN, view) + MARGIN)
     canvas.text(MARGIN, 14, elide(title, full - 2 * MARGIN, 20), size=20)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from wmtk.datasets import Episode
 from wmtk.viz.canvas import FAINT, GREY, Canvas, Image, elide
 from wmtk.viz.cells import CAPTION, Cells, draw_cell
 from wmtk.viz.legend import draw_legend, legend_height
 from wmtk.viz.marks import TIMELINE, draw_timeline, spread_steps
-from wmtk.viz.sheet import HEADER, MARGIN, Row, contact_sheet
+from wmtk.viz.sheet import HEADER, MARGIN, NARROWEST, Row, contact_sheet
 from wmtk.viz.view import View
 
 COLUMNS = 8
@@ -20,12 +19,12 @@ def episode_strip(
     """Moments of an episode from its first to its last, in lines of up to eight."""
     if view.image is None:
         return contact_sheet([row], view, title=title, subtitle=subtitle)
-    episode: Episode = row.episode
+    episode = row.episode
     steps = spread_steps(episode.length, frames).tolist()
     columns = min(COLUMNS, len(steps))
     cells = Cells.of(episode, view, COLUMNS)
     pitch = cells.height + CAPTION
-    width = max(cells.span(columns), 640)
+    width = max(cells.span(columns), NARROWEST)
     below = HEADER + pitch * -(-len(steps) // columns)
     height = below + TIMELINE + 20 + legend_height(width, view) + MARGIN
     canvas = Canvas(width + 2 * MARGIN, height)

@@ -66,9 +66,13 @@ class View:
         lanes = []
         for group in zip(*columns, strict=True):
             everything = np.concatenate([values for _, values, _ in group])
-            low, high = float(everything.min()), float(everything.max())
+            finite = everything[np.isfinite(everything)]
+            low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
             lanes.append(
-                [Lane(name, values, low, high, stepped) for name, values, stepped in group]
+                [  # an infinite sensor is drawn at the edge
+                    Lane(name, np.clip(values, low, high), low, high, stepped)
+                    for name, values, stepped in group
+                ]
             )
         return [list(row) for row in zip(*lanes, strict=True)]
 
@@ -85,8 +89,6 @@ class View:
 def _numbers(key: str, rows: NDArray[Any]) -> list[tuple[str, NDArray[np.float64]]]:
     """An array (T+1, …) as named columns (T+1,), no more than are drawn."""
     flat = rows.reshape(len(rows), -1)[:, :MAX_LANES].astype(np.float64)
-    limits = np.finfo(np.float32)  # an infinite sensor goes to the edge
-    flat = np.nan_to_num(flat, posinf=limits.max, neginf=limits.min)
     if rows.ndim == 1 or flat.shape[1] == 1:
         return [(key, flat[:, 0])]
     return [(f"{key}[{index}]", flat[:, index]) for index in range(flat.shape[1])]
