@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wmtk.cli import data_make
+from wmtk.cli import data_make, data_view
 from wmtk.cli.console import confirm, emit, human_count
 from wmtk.cli.data_options import DatasetPath, Json, TagOption, Yes, counted, open_dataset, say
 from wmtk.cli.data_report import (
@@ -57,7 +57,7 @@ def list_datasets(
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder.", "Give the folder that holds the datasets.")
     rows = [_listed(path) for path in find_datasets(folder)]
-    emit(rows, json=json, render=render_list)
+    emit(rows, json=json, render=lambda rows: render_list(rows, folder))
 
 
 def _listed(path: Path) -> Listed:
@@ -102,6 +102,10 @@ def validate(
     emit(result, json=json, render=render_validation)
     if not result.ok:
         raise typer.Exit(1)
+
+
+app.command("sheet")(data_view.sheet)
+app.command("play")(data_view.play)
 
 
 # --- mending ----------------------------------------------------------------------------------
@@ -166,7 +170,7 @@ def compact(dataset: DatasetPath, json: Json = False) -> None:
     if after == before:
         message = f"{dataset}: nothing to join in {human_count(before[0], 'part')}."
     names = ("parts_before", "bytes_before", "parts", "bytes")
-    say(dataset, message, json=json, **dict(zip(names, before + after, strict=True)))
+    say(dict(zip(names, before + after, strict=True)), message, json=json)
 
 
 @app.command()
@@ -199,7 +203,7 @@ def evict(
     message = f"{dataset}: {human_count(gone, 'step')} removed, {human_count(kept)} kept."
     if kept > capacity:
         message += " Parts go as a whole, and the newest one stays."
-    say(dataset, message, json=json, removed=gone, steps=kept)
+    say({"removed": gone, "steps": kept}, message, json=json)
 
 
 @app.command()
@@ -236,13 +240,13 @@ def tag(
         confirm(f"Delete the tag {name!r} ({counts}, version {found.version})?", yes=yes)
         with Dataset.open(dataset, "a") as opened:
             opened.delete_tag(name)
-        say(dataset, f"{dataset}: the tag {name!r} is deleted.", json=json, tag=name)
+        say({"tag": name}, f"{dataset}: the tag {name!r} is deleted.", json=json)
     else:
         with open_dataset(dataset) as opened:
             made = opened.tag(name, note)
         message = f"{dataset}: {name!r} is version {made.version}, with "
         message += f"{human_count(made.episodes, 'episode')} and {human_count(made.steps, 'step')}."
-        say(dataset, message, json=json, tag=name, version=made.version)
+        say({"tag": name, "version": made.version}, message, json=json)
 
 
 # --- making new ones --------------------------------------------------------------------------

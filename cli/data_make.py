@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmtk.cli.console import emit, human_count
+from wmtk.cli.console import human_count
 from wmtk.cli.data_options import (
     DatasetPath,
     Json,
@@ -19,6 +19,7 @@ from wmtk.cli.data_options import (
     counted,
     may_replace,
     open_dataset,
+    say,
 )
 from wmtk.errors import UsageError
 
@@ -63,7 +64,7 @@ def merge(
     overwrite = may_replace(out, yes=yes)
     with counted("merge", "episode") as report:
         result = transform.merge(opened, out, overwrite=overwrite, progress=report)
-    emit(result, json=json, render=_made)
+    say(result, _made(result), json=json)
 
 
 def split(
@@ -94,7 +95,7 @@ def split(
         )
     result = {"train": sides[0], "val": sides[1], "seed": seed}
     lines = "\n".join(_made(side) for side in sides) + f"\nSeed {seed}."
-    emit(result, json=json, render=lambda _: lines)
+    say(result, lines, json=json)
 
 
 def filter_dataset(
@@ -137,7 +138,7 @@ def filter_dataset(
             result = transform.filter_episodes(
                 opened, out, chosen, overwrite=overwrite, progress=report
             )
-    emit(result, json=json, render=_filtered)
+    say(result, _filtered(result), json=json)
 
 
 def import_dataset(
@@ -168,7 +169,8 @@ def import_dataset(
         result = convert.import_dataset(
             source, path, format=format, progress=report, **_options(settings)
         )
-    emit(replace(result, path=out), json=json, render=_converted)
+    result = replace(result, path=out)
+    say(result, _converted(result), json=json)
 
 
 def export_dataset(
@@ -194,7 +196,7 @@ def export_dataset(
 
     with open_dataset(dataset, tag) as opened, counted("export", "episode") as report:
         result = convert.export_dataset(opened, out, format, progress=report, **_options(settings))
-    emit(result, json=json, render=_converted)
+    say(result, _converted(result), json=json)
 
 
 def _options(settings: list[str] | None) -> dict[str, Any]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from wmtk.cli.console import confirm, emit, progress
-from wmtk.cli.data_report import Done, render_done
 
 if TYPE_CHECKING:
     from wmtk.datasets import Dataset
+
+T = TypeVar("T")
 
 DatasetPath = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset's folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -43,5 +44,9 @@ def may_replace(path: Path, *, yes: bool) -> bool:
     return True
 
 
-def say(path: Path, message: str, *, json: bool, **numbers: Any) -> None:
-    emit(Done(path, message, numbers), json=json, render=render_done)
+def say(data: T, text: str, *, json: bool) -> None:
+    """Print a result that is a sentence or two: unwrapped, so that paths in it can be copied."""
+    if json:
+        emit(data, json=True, render=lambda _: text)
+    else:
+        typer.echo(text)

@@ -38,15 +38,6 @@ class Listed:
     problem: str = ""
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a command did to a dataset, in one sentence, with the numbers behind it."""
-
-    path: Path
-    message: str
-    numbers: Mapping[str, Any]
-
-
 def number(value: float) -> str:
     """Four digits, and no more than are needed: 12.34, 1,234, 0.001234."""
     if abs(value) >= 1000:
@@ -61,7 +52,7 @@ def _grid(*columns: str, right: Iterable[str] = ()) -> Table:
         if column in numeric:
             table.add_column(column, justify="right", no_wrap=True)
         else:
-            table.add_column(column, overflow="fold", no_wrap=column == "dataset")
+            table.add_column(column, overflow="fold")
     return table
 
 
@@ -166,17 +157,17 @@ def render_tags(tags: Sequence[TagSummary]) -> RenderableType:
 # --- the others -------------------------------------------------------------------------------
 
 
-def render_list(rows: Sequence[Listed]) -> RenderableType:
+def render_list(rows: Sequence[Listed], folder: Path) -> RenderableType:
     if not rows:
         return Text("No datasets here.")
     numbers = ("episodes", "steps", "return", "size", "tags")
     table = _grid("dataset", "task", *numbers, right=numbers)
     for row in rows:
         if row.problem:
-            table.add_row(str(row.path), Text("damaged", "red"))
+            table.add_row(_relative(row.path, folder), Text("damaged", "red"))
             continue
         table.add_row(
-            str(row.path),
+            _relative(row.path, folder),
             row.env or "unknown",
             human_count(row.episodes),
             human_count(row.steps),
@@ -184,9 +175,9 @@ def render_list(rows: Sequence[Listed]) -> RenderableType:
             human_bytes(row.stored_bytes),
             human_count(len(row.tags)),
         )
-    damaged = [row.path for row in rows if row.problem]
-    hints = [Text(f"What is wrong: wmtk data validate {path}") for path in damaged]
-    return Group(table, *([""] if hints else []), *hints)
+    if any(row.problem for row in rows):
+        return Group(table, "", Text("wmtk data validate DATASET tells what is damaged."))
+    return table
 
 
 def render_validation(report: ValidationReport) -> RenderableType:
@@ -229,10 +220,6 @@ def render_repair(report: RepairReport) -> RenderableType:
     total = f"{human_count(len(report.actions), 'repair')} {done}"
     lost = human_count(len(report.lost), "episode") if report.lost else "no episode"
     return Group(*lines, "", Text(f"{total}, {lost} lost."))
-
-
-def render_done(done: Done) -> RenderableType:
-    return Text(done.message)
 
 
 def _relative(path: Path, root: Path) -> str:
