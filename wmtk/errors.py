@@ -99,3 +99,7 @@ class RenderingError(EnvCreationError):
 
 class EnvironmentFailedError(WmtkError):
     """An environment raised, hung or returned nonsense again and again."""
+
+
+class ConfigError(UsageError):
+    """Settings that do not exist or make no sense."""

@@ -1,0 +1,79 @@
+"""The terms of the loss, by hand."""
+
+import math
+
+import pytest
+import torch
+
+from wmtk.models.latents import Categorical
+from wmtk.models.losses import (
+    balanced_kl,
+    code_perplexity,
+    discount_nll,
+    gaussian_nll,
+    masked_mean,
+    squared_error,
+)
+
+LATENT = Categorical(1, 3)
+ALL = torch.ones(2, 4, dtype=torch.bool)
+
+
+def stats() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    return tuple(torch.randn(2, 4, 3, requires_grad=True) for _ in range(2))  # type: ignore[return-value]
+
+
+def test_padding_does_not_count() -> None:
+    values = torch.tensor([[1.0, 2.0, 99.0], [3.0, 99.0, 99.0]])
+    mask = torch.tensor([[True, True, False], [True, False, False]])
+    assert masked_mean(values, mask).item() == 2.0
+
+
+def test_balancing_changes_the_gradients_and_not_the_value() -> None:
+    post, prior = stats()
+    plain = balanced_kl(LATENT, post, prior, ALL, balance=None, free_nats=0)
+    g_post, g_prior = torch.autograd.grad(plain, [post, prior])
+    balanced = balanced_kl(LATENT, post, prior, ALL, balance=0.8, free_nats=0)
+    b_post, b_prior = torch.autograd.grad(balanced, [post, prior])
+    torch.testing.assert_close(balanced, plain)
+    torch.testing.assert_close(b_prior, 0.8 * g_prior)  # the prior learns four times faster
+    torch.testing.assert_close(b_post, 0.2 * g_post)
+
+
+def test_free_nats_clamp_the_mean_and_stop_its_gradient() -> None:
+    post, prior = stats()
+    value = LATENT.kl(post, prior).mean().item()
+    above = balanced_kl(LATENT, post, prior, ALL, balance=0.8, free_nats=value + 1)
+    assert above.item() == pytest.approx(value + 1)
+    grads = torch.autograd.grad(above, [post, prior])
+    assert all((grad == 0).all() for grad in grads)
+    below = balanced_kl(LATENT, post, prior, ALL, balance=0.8, free_nats=value / 2)
+    assert below.item() == pytest.approx(value)  # single steps below the limit are not clamped
+
+
+def test_the_image_likelihood_carries_a_constant_that_the_error_does_not() -> None:
+    mean, target = torch.zeros(1, 2, 2), torch.tensor([[[1.0, 0.0], [0.0, 2.0]]])
+    constant = 4 * 0.5 * math.log(2 * math.pi)
+    assert gaussian_nll(mean, target, 2).tolist() == pytest.approx([2.5 + constant])
+    assert squared_error(mean, target, 2).tolist() == pytest.approx([5 / 4])
+
+
+def test_the_discount_loss_has_soft_targets() -> None:
+    logits = torch.tensor([0.0, 2.0])
+    terminal = torch.tensor([False, True])
+    p = 1 / (1 + math.exp(-2.0))
+    expected = [math.log(2), -math.log(1 - p)]
+    assert discount_nll(logits, terminal, 0.99).tolist() == pytest.approx(expected)
+    # The minimum is at the logit of γ itself.
+    logit = torch.tensor([math.log(0.99 / 0.01)], requires_grad=True)
+    (grad,) = torch.autograd.grad(discount_nll(logit, torch.tensor([False]), 0.99).sum(), logit)
+    assert grad.item() == pytest.approx(0, abs=1e-6)
+
+
+def test_perplexity_counts_the_classes_in_use() -> None:
+    stats = torch.full((1, 4, 8), -50.0)
+    for t, (first, second) in enumerate([(0, 0), (1, 0), (0, 0), (1, 0)]):
+        stats[0, t, first] = stats[0, t, 4 + second] = 50.0  # two variables of four classes
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    assert code_perplexity(stats, 2, 4, mask).item() == pytest.approx((2 + 1) / 2)

@@ -1,0 +1,109 @@
+"""The recurrent model: the cell by hand, resets, and the two ways of running it."""
+
+import numpy as np
+import pytest
+import torch
+
+from wmtk.models.layers import GRUCell, elu
+from wmtk.models.rssm import RSSM, RSSMConfig, State
+
+SMALL = RSSMConfig(deter=6, hidden=7, stoch=3, classes=4)
+
+
+@pytest.fixture
+def rssm() -> RSSM:
+    torch.manual_seed(0)
+    return RSSM(SMALL, action_size=2, embed_size=5)
+
+
+def sequence(B: int = 3, T: int = 6) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(1)
+    first = torch.zeros(B, T, dtype=torch.bool)
+    first[:, 0] = True
+    return torch.randn(B, T, 5), torch.randn(B, T, 2), first
+
+
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_the_cell_in_numpy(layer_norm) -> None:
+    torch.manual_seed(0)
+    cell = GRUCell(3, 4, layer_norm=layer_norm).double()
+    for parameter in cell.parameters():
+        torch.nn.init.normal_(parameter)
+    x, h = (
+        np.random.default_rng(0).normal(size=(2, 3)),
+        np.random.default_rng(1).normal(size=(2, 4)),
+    )
+    parts = np.concatenate([x, h], 1) @ cell.linear.weight.detach().numpy().T
+    if layer_norm:
+        mean, var = parts.mean(1, keepdims=True), parts.var(1, keepdims=True)
+        weight, bias = cell.norm.weight.detach().numpy(), cell.norm.bias.detach().numpy()
+        parts = (parts - mean) / np.sqrt(var + 1e-3) * weight + bias
+    else:
+        parts = parts + cell.linear.bias.detach().numpy()
+    reset, candidate, update = np.split(parts, 3, axis=1)
+    sigmoid = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
+    candidate, update = np.tanh(sigmoid(reset) * candidate), sigmoid(update - 1)
+    expected = update * candidate + (1 - update) * h
+    found = cell(torch.tensor(x), torch.tensor(h)).detach().numpy()
+    np.testing.assert_allclose(found, expected)
+
+
+def test_elu_and_its_gradient_are_torchs_own() -> None:
+    x = torch.randn(1000, requires_grad=True)
+    weights = torch.randn(1000)
+    (ours,) = torch.autograd.grad((elu(x) * weights).sum(), x)
+    (theirs,) = torch.autograd.grad((torch.nn.functional.elu(x) * weights).sum(), x)
+    torch.testing.assert_close(elu(x), torch.nn.functional.elu(x))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_an_episode_that_begins_inside_a_sequence_forgets_what_was_before(rssm) -> None:
+    embed, action, first = sequence()
+    first[1, 3] = True
+    torch.manual_seed(5)
+    whole = rssm.observe(embed, action, first)
+    torch.manual_seed(5)
+    changed = embed.clone()
+    changed[1, :3] = 99.0  # the past of the sequence that is reset
+    other = rssm.observe(changed, action, first)
+    torch.testing.assert_close(whole.deter[1, 3:], other.deter[1, 3:])
+    torch.testing.assert_close(whole.stoch[1, 3:], other.stoch[1, 3:])
+    zeroed = action.clone()
+    zeroed[1, 3] = 7.0  # an action that led to a reset means nothing
+    torch.manual_seed(5)
+    assert torch.equal(rssm.observe(embed, zeroed, first).deter, whole.deter)
+
+
+def test_acting_step_by_step_gives_the_states_of_training(rssm) -> None:
+    embed, action, first = sequence()
+    torch.manual_seed(7)
+    trained = rssm.observe(embed, action, first)
+    torch.manual_seed(7)
+    state, steps = rssm.initial(3), []
+    for t in range(embed.shape[1]):
+        state = rssm.observe_step(state, action[:, t], embed[:, t], first[:, t])
+        steps.append(state)
+    acted = State(*(torch.stack(parts, 1) for parts in zip(*steps, strict=True)))
+    for ours, theirs in zip(acted, trained, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_imagination_goes_on_from_any_state_by_the_prior(rssm) -> None:
+    embed, action, first = sequence()
+    post = rssm.observe(embed, action, first)
+    start = State(*(part[:, -1] for part in post))
+    torch.manual_seed(3)
+    dream = rssm.imagine(start, action[:, :4])
+    assert dream.deter.shape == (3, 4, 6)
+    torch.manual_seed(3)
+    step = rssm.imagine_step(start, action[:, 0])
+    torch.testing.assert_close(dream.deter[:, 0], step.deter)
+    torch.testing.assert_close(dream.stats[:, 0], rssm.prior(step.deter))
+
+
+def test_gradients_reach_back_through_time(rssm) -> None:
+    embed, action, first = sequence()
+    embed.requires_grad_()
+    state = rssm.observe(embed, action, first)
+    (grad,) = torch.autograd.grad(state.deter[:, -1].sum(), embed)
+    assert (grad[:, 0].abs().sum() > 0).item()

@@ -1,0 +1,128 @@
+"""The world model: its size, its parts, what gradients reach, and that it learns."""
+
+import pytest
+import torch
+
+from wmtk.errors import ConfigError
+from wmtk.models.convolution import ConvDecoder
+from wmtk.models.world_model import Inputs, WorldModel, WorldModelConfig
+from wmtk.spaces import ArraySpec
+
+IMAGE = ArraySpec("box", (64, 64, 1), "uint8", 0, 255)
+VECTOR = ArraySpec("box", (3,), "float32")
+TINY = WorldModelConfig.build(
+    {
+        "depth": 4,
+        "layers": 2,
+        "units": 16,
+        "rssm": {"deter": 16, "hidden": 16, "stoch": 4, "classes": 4},
+    }
+)
+
+
+def inputs(keys: dict[str, ArraySpec], B: int = 2, T: int = 5, A: int = 3) -> Inputs:
+    torch.manual_seed(0)
+    obs = {
+        key: torch.randint(0, 256, (B, T, *spec.shape), dtype=torch.uint8)
+        if spec.is_image
+        else torch.randn(B, T, *spec.shape)
+        for key, spec in keys.items()
+    }
+    first = torch.zeros(B, T, dtype=torch.bool)
+    first[:, 0] = True
+    return Inputs(
+        obs, torch.randn(B, T, A), torch.randn(B, T), ~first & False, first, torch.ones_like(first)
+    )
+
+
+def test_at_paper_size_it_has_20_million_parameters() -> None:
+    model = WorldModel(WorldModelConfig(), {"image": IMAGE}, action_size=18)
+    assert sum(p.numel() for p in model.parameters()) == pytest.approx(20e6, rel=0.005)
+
+
+@pytest.mark.parametrize("latent", ["categorical", "gaussian", "binary"])
+@pytest.mark.parametrize(
+    "keys", [{"image": IMAGE}, {"state": VECTOR}, {"camera/left": IMAGE, "pos": VECTOR}], ids=str
+)
+def test_every_kind_of_latent_and_observation(latent, keys) -> None:
+    model = WorldModel(TINY.changed({"rssm.latent": latent}), keys, action_size=3)
+    loss, post, metrics = model.loss(inputs(keys))
+    loss.backward()
+    assert post.feat.shape == (2, 5, model.rssm.feat_size)
+    assert torch.isfinite(loss)
+    assert all(p.grad is not None for p in model.parameters())
+    assert ("codes/perplexity" in metrics) == (latent == "categorical")
+
+
+def test_the_linear_layer_is_the_transposed_convolution_that_it_stands_for() -> None:
+    torch.manual_seed(0)
+    decoder = ConvDecoder(7, 1, depth=2)
+    conv = torch.nn.ConvTranspose2d(64, 8, 5, stride=2)
+    weight = decoder.first.weight.detach().view(5, 5, 8, 64).permute(3, 2, 0, 1)
+    conv.weight.data, conv.bias.data = weight.clone(), torch.randn(8)
+    decoder.first_bias.data = conv.bias.data
+    x = torch.randn(3, 64)
+    ours = (decoder.first(x).reshape(3, 5, 5, 8) + decoder.first_bias).permute(0, 3, 1, 2)
+    torch.testing.assert_close(ours, conv(x[:, :, None, None]), atol=1e-5, rtol=1e-5)
+
+
+def test_padded_rows_change_nothing() -> None:
+    model = WorldModel(TINY, {"image": IMAGE}, 3)
+    batch = inputs({"image": IMAGE})
+    mask = batch.mask.clone()
+    mask[1, 3:] = False
+    torch.manual_seed(1)
+    loss, _, _ = model.loss(batch._replace(mask=mask))
+    reward = batch.reward.clone()
+    reward[1, 3:] = 1e6
+    torch.manual_seed(1)
+    other, _, _ = model.loss(batch._replace(mask=mask, reward=reward))
+    assert loss.item() == other.item()
+
+
+@pytest.mark.parametrize("stopped", ["image_gradients", "reward_gradients"])
+def test_the_ablations_stop_gradients_at_the_states(stopped) -> None:
+    silent = {"image_gradients": "reward_scale", "reward_gradients": "image_scale"}[stopped]
+    changes = {stopped: False, silent: 0.0, "discount_scale": 0.0, "kl_scale": 0.0}
+    model = WorldModel(TINY.changed(changes), {"image": IMAGE}, 3)
+    model.loss(inputs({"image": IMAGE}))[0].backward()
+    assert all(p.grad is None or not p.grad.any() for p in model.rssm.cell.parameters())
+    head = model.decoders["image"] if stopped == "image_gradients" else model.reward_head
+    assert any(p.grad is not None and p.grad.any() for p in head.parameters())
+
+
+def test_without_a_discount_head_the_discount_is_gamma() -> None:
+    model = WorldModel(TINY.changed({"discount_scale": 0.0, "discount": 0.9}), {"image": IMAGE}, 3)
+    feat = torch.randn(2, 3, model.rssm.feat_size)
+    assert model.discount(feat).unique().tolist() == pytest.approx([0.9])
+
+
+def test_an_image_of_another_size_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ConfigError, match="84"):
+        WorldModel(TINY, {"image": ArraySpec("box", (84, 84, 1), "uint8")}, 3)
+
+
+def test_misspelt_settings_get_the_right_name() -> None:
+    with pytest.raises(ConfigError, match="kl_scale"):
+        TINY.changed({"kl_scal": 1.0})
+    with pytest.raises(ConfigError, match="deter"):
+        TINY.changed({"rssm.detre": 1})
+    with pytest.raises(ConfigError, match="greater than or equal"):
+        TINY.changed({"rssm.deter": 0})
+
+
+def test_it_learns_a_batch_by_heart() -> None:
+    torch.manual_seed(0)
+    model = WorldModel(TINY, {"state": VECTOR}, 3)
+    batch = inputs({"state": VECTOR}, B=4, T=6)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    found = []
+    for _ in range(150):
+        loss, _, metrics = model.loss(batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(metrics["loss/vector"].item())
+    constant = 3 * 0.9189  # what no learning can take away
+    assert found[0] - constant > 1.0
+    assert found[-1] - constant < 0.25 * (found[0] - constant)

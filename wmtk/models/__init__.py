@@ -1,0 +1,1 @@
+"""The world model of DreamerV2: encoder, RSSM, decoder, heads and loss."""

@@ -1,0 +1,70 @@
+"""The terms of the world-model loss, as pure functions of tensors."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from wmtk.models.latents import Latent
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean of values (B, T) over the rows that are no padding."""
+    assert values.shape == mask.shape, (values.shape, mask.shape)
+    weights = mask.to(values.dtype)
+    return (values * weights).sum() / weights.sum().clamp(min=1)
+
+
+def balanced_kl(
+    latent: Latent,
+    post: Tensor,
+    prior: Tensor,
+    mask: Tensor,
+    *,
+    balance: float | None,
+    free_nats: float,
+) -> Tensor:
+    """α·KL[sg(post) ‖ prior] + (1−α)·KL[post ‖ sg(prior)] for stats (B, T, …).
+
+    The free nats clamp each term after it is averaged over batch and time. A balance of None is
+    the plain KL, whose gradient reaches both sides in full.
+    """
+    if balance is None:
+        return masked_mean(latent.kl(post, prior), mask).clamp(min=free_nats)
+    to_prior = masked_mean(latent.kl(post.detach(), prior), mask).clamp(min=free_nats)
+    to_post = masked_mean(latent.kl(post, prior.detach()), mask).clamp(min=free_nats)
+    return balance * to_prior + (1 - balance) * to_post
+
+
+def gaussian_nll(mean: Tensor, target: Tensor, event_dims: int) -> Tensor:
+    """−ln N(target; mean, 1), summed over the last `event_dims` dimensions.
+
+    It contains the constant ½·ln 2π per number, so that it is a likelihood; `squared_error` is
+    the part that can be learnt.
+    """
+    constant = 0.5 * math.log(2 * math.pi)
+    errors = 0.5 * (mean - target).square() + constant
+    return errors.flatten(errors.ndim - event_dims).sum(-1) if event_dims else errors
+
+
+def squared_error(mean: Tensor, target: Tensor, event_dims: int) -> Tensor:
+    """The mean squared error over the last `event_dims` dimensions, free of any constant."""
+    errors = (mean - target).square()
+    return errors.flatten(errors.ndim - event_dims).mean(-1) if event_dims else errors
+
+
+def discount_nll(logits: Tensor, terminal: Tensor, discount: float) -> Tensor:
+    """−ln Bernoulli with the soft target γ·(1 − terminal), per element."""
+    target = discount * (1 - terminal.to(logits.dtype))
+    return F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+
+
+def code_perplexity(stats: Tensor, variables: int, classes: int, mask: Tensor) -> Tensor:
+    """exp of the entropy of each variable's marginal over the batch, averaged: 1 … classes."""
+    probs = torch.softmax(stats.reshape(*stats.shape[:-1], variables, classes), -1)  # (B, T, S, K)
+    marginal = probs[mask].mean(0)  # (S, K)
+    entropy = -(marginal * marginal.clamp(min=1e-12).log()).sum(-1)
+    return entropy.exp().mean()

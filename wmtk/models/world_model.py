@@ -1,0 +1,198 @@
+"""The world model: what is seen becomes states, states become predictions, and the loss of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from wmtk.config import Config
+from wmtk.errors import ConfigError
+from wmtk.models import losses
+from wmtk.models.convolution import ConvDecoder, ConvEncoder, check_image, to_float
+from wmtk.models.latents import Categorical
+from wmtk.models.layers import MLP, initialise
+from wmtk.models.rssm import RSSM, RSSMConfig, State
+from wmtk.spaces import ArraySpec
+
+
+class WorldModelConfig(Config):
+    """Networks and loss of the world model. The defaults are the paper's for Atari."""
+
+    rssm: RSSMConfig = RSSMConfig()
+    depth: int = Field(48, ge=1)  # of the first convolution
+    layers: int = Field(4, ge=1)  # of the perceptrons: heads, and vectors in and out
+    units: int = Field(400, ge=1)
+    kl_scale: float = Field(0.1, ge=0)  # β
+    kl_balance: float | None = Field(0.8, ge=0, le=1)  # α; null is the plain KL
+    free_nats: float = Field(0.0, ge=0)
+    discount: float = Field(0.999, gt=0, le=1)  # γ
+    image_scale: float = Field(1.0, ge=0)
+    vector_scale: float = Field(1.0, ge=0)
+    reward_scale: float = Field(1.0, ge=0)
+    discount_scale: float = Field(5.0, ge=0)  # 0: no discount head, γ everywhere
+    image_gradients: bool = True  # whether what is seen shapes the states (ablation)
+    reward_gradients: bool = True  # whether rewards do (ablation)
+
+
+class Inputs(NamedTuple):
+    """A batch as tensors: rows as in the dataset, actions one-hot where they are discrete."""
+
+    obs: Mapping[str, Tensor]  # each (B, T, …), images as bytes
+    action: Tensor  # (B, T, A)
+    reward: Tensor  # (B, T)
+    terminal: Tensor  # (B, T) bool
+    is_first: Tensor  # (B, T) bool
+    mask: Tensor  # (B, T) bool
+
+
+class WorldModel(nn.Module):
+    """Encoder, RSSM, decoder and heads for given observation and action spaces."""
+
+    def __init__(
+        self, config: WorldModelConfig, obs: Mapping[str, ArraySpec], action_size: int
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.images = {key: spec for key, spec in obs.items() if spec.is_image}
+        self.vectors = {key: spec for key, spec in obs.items() if not spec.is_image}
+        for key, spec in self.images.items():
+            check_image(key, spec.shape)
+        L, U = config.layers, config.units
+        self.vector_size = sum(_numbers(spec) for spec in self.vectors.values())
+        self.encoders = nn.ModuleDict(
+            {
+                _safe(key): ConvEncoder(spec.shape[-1], config.depth)
+                for key, spec in self.images.items()
+            }
+        )
+        embed = 32 * config.depth * len(self.images)
+        if self.vectors:
+            self.vector_encoder = MLP(self.vector_size, U, L - 1, U)
+            embed += U
+        if not embed:
+            raise ConfigError("The model has nothing to see.", "Give it at least one key.")
+        self.rssm = RSSM(config.rssm, action_size, embed)
+        feat = self.rssm.feat_size
+        self.decoders = nn.ModuleDict(
+            {
+                _safe(key): ConvDecoder(feat, spec.shape[-1], config.depth)
+                for key, spec in self.images.items()
+            }
+        )
+        if self.vectors:
+            self.vector_decoder = MLP(feat, self.vector_size, L, U)
+        self.reward_head = MLP(feat, 1, L, U)
+        self.discount_head = MLP(feat, 1, L, U) if config.discount_scale else None
+        initialise(self)
+        for decoder in self.decoders.values():
+            assert isinstance(decoder, ConvDecoder)
+            decoder.initialise()
+
+    # --- seeing ---
+
+    def encode(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Observations (B, T, …) → embeddings (B, T, E)."""
+        parts = []
+        for key in self.images:
+            x = obs[key]
+            B, T = x.shape[:2]
+            parts.append(self.encoders[_safe(key)](to_float(x.flatten(0, 1))).reshape(B, T, -1))
+        if self.vectors:
+            parts.append(self.vector_encoder(self.vector(obs)))
+        return torch.cat(parts, -1)
+
+    def vector(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """All keys that are no images as one vector: (B, T, V)."""
+        return torch.cat([obs[key].flatten(2).to(torch.float32) for key in self.vectors], -1)
+
+    def observe(self, inputs: Inputs, state: State | None = None, *, sample: bool = True) -> State:
+        """The posterior states of a batch: (B, T, …)."""
+        embed = self.encode(inputs.obs)
+        return self.rssm.observe(embed, inputs.action, inputs.is_first, state, sample=sample)
+
+    # --- predicting ---
+
+    def decode(self, feat: Tensor) -> dict[str, Tensor]:
+        """The images in [−0.5, 0.5] that features (…, F) stand for: each (…, 64, 64, C)."""
+        flat = feat.reshape(-1, feat.shape[-1])
+        return {
+            key: self.decoders[_safe(key)](flat).reshape(*feat.shape[:-1], *spec.shape)
+            for key, spec in self.images.items()
+        }
+
+    def reward(self, feat: Tensor) -> Tensor:
+        """The expected reward on arriving at states: (…)."""
+        out: Tensor = self.reward_head(feat).squeeze(-1)
+        return out
+
+    def discount(self, feat: Tensor) -> Tensor:
+        """The expected discount of states: γ times the probability of going on, (…)."""
+        if self.discount_head is None:
+            return torch.full_like(feat[..., 0], self.config.discount)
+        out: Tensor = torch.sigmoid(self.discount_head(feat).squeeze(-1))
+        return out
+
+    # --- learning ---
+
+    def loss(self, inputs: Inputs) -> tuple[Tensor, State, dict[str, Tensor]]:
+        """The loss of a batch, its posterior states, and what to log."""
+        config, mask = self.config, inputs.mask
+        post = self.observe(inputs)
+        prior = self.rssm.prior(post.deter)
+        latent = self.rssm.latent
+        kl = losses.balanced_kl(
+            latent,
+            post.stats,
+            prior,
+            mask,
+            balance=config.kl_balance,
+            free_nats=config.free_nats,
+        )
+        terms = {"kl": config.kl_scale * kl} | self._likelihoods(post.feat, inputs)
+        loss = torch.stack(list(terms.values())).sum()
+        with torch.no_grad():
+            metrics = {f"loss/{name}": term.detach() for name, term in terms.items()}
+            metrics["loss/total"] = loss.detach()
+            metrics["kl"] = losses.masked_mean(latent.kl(post.stats, prior), mask)
+            metrics["entropy/posterior"] = losses.masked_mean(latent.entropy(post.stats), mask)
+            metrics["entropy/prior"] = losses.masked_mean(latent.entropy(prior), mask)
+            if isinstance(latent, Categorical):
+                sizes = latent.variables, latent.classes
+                metrics["codes/perplexity"] = losses.code_perplexity(post.stats, *sizes, mask)
+        return loss, post, metrics
+
+    def _likelihoods(self, feat: Tensor, inputs: Inputs) -> dict[str, Tensor]:
+        """The negative log-likelihoods, scaled and averaged over what is no padding."""
+        config, mask = self.config, inputs.mask
+        seen = feat if config.image_gradients else feat.detach()
+        rewarded = feat if config.reward_gradients else feat.detach()
+        terms = {}
+        for key, mean in self.decode(seen).items():
+            nll = losses.gaussian_nll(mean, to_float(inputs.obs[key]), 3)
+            terms[f"image/{key}"] = config.image_scale * losses.masked_mean(nll, mask)
+        if self.vectors:
+            nll = losses.gaussian_nll(self.vector_decoder(seen), self.vector(inputs.obs), 1)
+            terms["vector"] = config.vector_scale * losses.masked_mean(nll, mask)
+        nll = losses.gaussian_nll(self.reward(rewarded), inputs.reward, 0)
+        terms["reward"] = config.reward_scale * losses.masked_mean(nll, mask)
+        if self.discount_head is not None:
+            logits = self.discount_head(rewarded).squeeze(-1)
+            nll = losses.discount_nll(logits, inputs.terminal, config.discount)
+            terms["discount"] = config.discount_scale * losses.masked_mean(nll, mask)
+        return terms
+
+
+def _numbers(spec: ArraySpec) -> int:
+    count = 1
+    for size in spec.shape:
+        count *= size
+    return count
+
+
+def _safe(key: str) -> str:
+    """A key as the name of a module: those may contain neither dots nor slashes."""
+    return key.replace(".", "_dot_").replace("/", "_slash_")
