@@ -12,6 +12,8 @@ from wmtk.cli.console import emit, human_bytes, human_count
 from wmtk.cli.data_options import DatasetPath, Json, TagOption, counted, open_dataset
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from wmtk.viz.record import Recorded
     from wmtk.viz.sheet import Choice
 
@@ -70,10 +72,11 @@ def sheet(
     emit(report, json=json, render=_render_sheet)
 
 
-def _render_sheet(report: SheetReport) -> str:
-    shown = human_count(len(report.episodes), "episode")
-    size = f"{report.width} × {report.height} pixels, {human_bytes(report.bytes)}"
-    return f"{report.path}: {shown}, {size}"
+def _render_sheet(report: SheetReport) -> Text:
+    shown = [
+        f"{row.episode} ({row.why})" if row.why else str(row.episode) for row in report.episodes
+    ]
+    return _render(report.path, [f"episodes {', '.join(shown)}", *_size(report)])
 
 
 def play(
@@ -122,16 +125,25 @@ def play(
     emit(recorded, json=json, render=_render_play)
 
 
-def _render_play(report: Recorded) -> str:
+def _render_play(report: Recorded) -> Text:
     facts = [
         f"episode {report.episode}",
         human_count(report.steps, "step"),
         f"return {report.total_reward:.4g}",
         report.end,
-        f"{report.width} × {report.height} pixels",
-        human_bytes(report.bytes),
     ]
-    return f"{report.path}: {', '.join(facts)}"
+    return _render(report.path, [*facts, *_size(report)])
+
+
+def _size(report: SheetReport | Recorded) -> list[str]:
+    return [f"{report.width} × {report.height} pixels", human_bytes(report.bytes)]
+
+
+def _render(path: Path, facts: list[str]) -> Text:
+    """The file on a line of its own, so that it can be copied, then the facts."""
+    from rich.text import Text
+
+    return Text(f"{path}\n{'; '.join(facts)}")
 
 
 def beside(dataset: Path, ending: str) -> Path:

@@ -29,12 +29,14 @@ def legend_items(view: View) -> list[tuple[Color | None, str]]:
 
 
 def _placed(width: int, view: View) -> Iterator[tuple[int, int, Color | None, str]]:
-    """Where each item goes: from left to right, on a new line when the width is used up."""
+    """Where each item goes: from left to right, colours on lines of their own."""
     x = y = 0
+    colored = False
     for color, text in legend_items(view):
         needed = text_width(text) + (SWATCH + 6 if color else 0)
-        if x and x + needed > width:
+        if x and (x + needed > width or (color is not None) != colored):
             x, y = 0, y + LINE + 4
+        colored = color is not None
         yield x, y, color, text
         x += needed + GAP
 

@@ -84,6 +84,7 @@ def write_episode(
         row = Row(number, "", episode)
         strip = episode_strip(row, view, title=title, subtitle=describe(dataset, view))
         written = write_image(target, strip)
+        on_frame(1, 1)
     else:
         written = write_video(target, frames(), fps)
     return Recorded(

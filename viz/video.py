@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
@@ -128,7 +128,7 @@ def _write_ffmpeg(path: Path, frames: Iterable[Image], fps: float, encoder: dict
         ffmpeg_log_level="error",
         **encoder,
     )
-    with writer:
+    with closing(writer):  # its own context manager leaves ffmpeg running after an error
         for frame in frames:
             writer.append_data(frame)
 
@@ -155,7 +155,8 @@ def _replacing(target: Path) -> Iterator[Path]:
         unfinished.replace(target)
     except OSError as error:
         raise WmtkError(
-            f"{target} could not be written: {error}.", "Choose another place with --out."
+            f"{target} could not be written: {error.strerror or error}.",
+            "Choose another place with --out.",
         ) from error
     finally:
         with suppress(OSError):

@@ -1,0 +1,100 @@
+"""Pixels, borders and text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wmtk.viz.canvas import (
+    CLEAR,
+    PAPER,
+    RED,
+    Canvas,
+    elide,
+    enlarge,
+    shrink,
+    spell,
+    text_width,
+    to_rgb,
+)
+
+
+def test_enlarging_repeats_pixels_exactly():
+    image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    large = enlarge(image, 3)
+    assert large.shape == (15, 21, 3)
+    for dy in range(3):
+        for dx in range(3):
+            assert (large[dy::3, dx::3] == image).all()
+
+
+def test_shrinking_averages():
+    image = np.zeros((8, 4, 3), np.uint8)
+    image[::2] = 200
+    assert (shrink(image, 4) == 100).all()
+    assert shrink(image, 4).shape == (4, 2, 3)
+    assert shrink(image, 8) is image
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1)])
+def test_grey_becomes_rgb(shape):
+    grey = np.arange(6, dtype=np.uint8).reshape(shape)
+    rgb = to_rgb(grey)
+    assert rgb.shape == (2, 3, 3)
+    assert (rgb == np.arange(6).reshape(2, 3, 1)).all()
+
+
+def test_rgba_is_laid_over_grey():
+    pixels = np.array([[[10, 20, 30, 255], [10, 20, 30, 0], [0, 100, 200, 51]]], np.uint8)
+    opaque, clear, mixed = to_rgb(pixels)[0].tolist()
+    assert opaque == [10, 20, 30]
+    assert clear == [CLEAR] * 3
+    assert mixed == [160, 180, 200]  # a fifth of the colour, four fifths of 200
+
+
+def test_border_lies_around_the_area():
+    canvas = Canvas(20, 20)
+    canvas.border(5, 6, 8, 7, RED, 2)
+    red = (canvas.pixels() == RED).all(-1)
+    expected = np.zeros((20, 20), bool)
+    expected[4:15, 3:15] = True
+    expected[6:13, 5:13] = False
+    assert (red == expected).all()
+
+
+def test_fill_and_paste_are_exact():
+    canvas = Canvas(10, 10)
+    canvas.fill(1, 2, 3, 4, RED)
+    canvas.fill(0, 0, 0, 5, RED)
+    canvas.paste(6, 6, np.full((2, 2, 3), 7, np.uint8))
+    pixels = canvas.pixels()
+    assert (pixels == RED).all(-1).sum() == 12
+    assert (pixels[2:6, 1:4] == RED).all()
+    assert (pixels[6:8, 6:8] == 7).all()
+    assert tuple(pixels[0, 0]) == PAPER
+
+
+def test_pixels_are_a_copy():
+    canvas = Canvas(2, 2)
+    before = canvas.pixels()
+    canvas.fill(0, 0, 2, 2, RED)
+    assert (before == 255).all()
+    assert before.flags.writeable
+
+
+def test_what_the_font_lacks_is_spelled():
+    assert spell("random ε=0.1 −2 × é") == "random eps=0.1 -2 x e"
+    assert spell("日本\n") == "???"
+
+
+def test_text_stays_within_its_width():
+    text = "a policy with a very long name"
+    short = elide(text, 80)
+    assert short.endswith("…")
+    assert text_width(short) <= 80
+    assert elide("short", 80) == "short"
+    canvas = Canvas(200, 30)
+    canvas.text(10, 5, short)
+    columns = np.flatnonzero((canvas.pixels() != 255).any((0, 2)))
+    assert columns.min() >= 9
+    assert columns.max() <= 90
