@@ -61,12 +61,14 @@ def list_datasets(
 
 
 def _listed(path: Path) -> Listed:
+    from wmtk.datasets.summary import task_name
+
     try:
         with open_dataset(path) as opened:
             returns = opened.episodes.total_reward
             return Listed(
                 path,
-                str(opened.env.get("id", "")),
+                task_name(opened.env),
                 opened.num_episodes,
                 opened.num_steps,
                 float(returns.mean()) if len(returns) else None,

@@ -72,10 +72,9 @@ def render_info(summary: Summary) -> RenderableType:
 
 
 def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
-    env = {key: value for key, value in summary.env.items() if key != "id"}
-    yield "task", str(summary.env.get("id", "unknown"))
-    if env:
-        yield "settings", _inline(env)
+    yield "task", summary.task or "unknown"
+    if settings := _settings(summary.env):
+        yield "settings", settings
     tag = f" (tag {summary.tag})" if summary.tag else ""
     yield "version", f"{summary.version}{tag}, in {human_count(summary.parts, 'part')}"
     yield "capacity", human_count(summary.capacity, "step") if summary.capacity else "unlimited"
@@ -105,8 +104,16 @@ def sparkline(counts: Sequence[int]) -> str:
     return "".join(BARS[(count * 7 + top - 1) // top] if count else " " for count in counts)
 
 
-def _inline(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
+def _settings(env: Mapping[str, Any]) -> str:
+    """All but the names of the task and what is not set."""
+    shown = []
+    for key, value in env.items():
+        if key in {"task", "id", "env_id"} or value in (None, "", {}, []):
+            continue
+        if isinstance(value, Mapping):
+            value = "(" + ", ".join(f"{name} {item}" for name, item in value.items()) + ")"
+        shown.append(f"{key}={value}")
+    return ", ".join(shown)
 
 
 def _arrays(summary: Summary) -> Table:
@@ -118,29 +125,21 @@ def _arrays(summary: Summary) -> Table:
 
 
 def _makers(makers: Sequence[Maker]) -> Table:
-    numbers = ("episodes", "steps", "return")
-    table = _grid("policy", "task", "code", *numbers, "seeds", right=numbers)
+    numbers = ("episodes", "return", "seeds")
+    table = _grid("policy", "task", "code", *numbers, right=numbers)
     for maker in makers:
         policy = maker.policy or "unknown"
         if maker.checkpoint:
             policy += f" ({maker.checkpoint[:8]})"
-        counts = human_count(maker.episodes), human_count(maker.steps)
         table.add_row(
             policy,
             maker.env_id or "unknown",
             maker.code_version or "unknown",
-            *counts,
+            human_count(maker.episodes),
             number(maker.mean_return),
-            _seeds(maker.seeds),
+            human_count(len(set(maker.seeds))),
         )
     return table
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    if not seeds:
-        return "none"
-    low, high = min(seeds), max(seeds)
-    return str(low) if low == high else f"{low}–{high}"
 
 
 def render_tags(tags: Sequence[TagSummary]) -> RenderableType:

@@ -6,10 +6,14 @@ if __name__ == "datasets":  # a checkout on sys.path, where this folder shadows 
 from wmtk.datasets.dataset import ONLINE_CAPACITY, Dataset
 from wmtk.datasets.episode import Episode, Provenance
 from wmtk.datasets.prefetch import Prefetcher
+from wmtk.datasets.repair import RepairReport, repair
 from wmtk.datasets.retention import Tag
 from wmtk.datasets.sampler import Batch, SequenceSampler, Source
 from wmtk.datasets.schema import ALIGNMENT, Schema
+from wmtk.datasets.summary import Summary, find_datasets, summarize
 from wmtk.datasets.table import EpisodeTable, select, split
+from wmtk.datasets.transform import all_of, by_provenance, filter_episodes, merge
+from wmtk.datasets.validate import ValidationReport, validate
 
 __all__ = [
     "ALIGNMENT",
@@ -20,10 +24,21 @@ __all__ = [
     "EpisodeTable",
     "Prefetcher",
     "Provenance",
+    "RepairReport",
     "Schema",
     "SequenceSampler",
     "Source",
+    "Summary",
     "Tag",
+    "ValidationReport",
+    "all_of",
+    "by_provenance",
+    "filter_episodes",
+    "find_datasets",
+    "merge",
+    "repair",
     "select",
     "split",
+    "summarize",
+    "validate",
 ]

@@ -16,7 +16,7 @@ from wmtk.datasets.retention import Tag
 from wmtk.datasets.salvage import Salvage, marked, salvage, unflipped
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.shard import COMPACT_LEVEL
-from wmtk.datasets.validate import orphans
+from wmtk.datasets.validate import orphans, parts_in
 from wmtk.errors import DatasetError
 
 
@@ -108,7 +108,7 @@ class PartRepair:
 
     def adopt_orphans(self) -> None:
         """Take in parts that no version names: of an append that died, or of a lost record."""
-        for name in orphans(self.root, self.state, self.tags):
+        for name in orphans(parts_in(self.root / "parts"), self.state, self.tags):
             folder = self.root / "parts" / name
             entry = _entry_on_disk(folder)
             if entry is None:
@@ -207,7 +207,8 @@ class PartRepair:
         """Write what is whole in a damaged part as a new part in its place."""
         rest = salvage(self.root, self.schema, entry)
         folder = self.root / "parts" / entry.part
-        what = f"replace by what is whole of {_counted(entry.ids)}: {len(rest.episodes)}"
+        kept = f"keep {len(rest.episodes)} of {_counted(entry.ids)} in a new part"
+        what = f"{kept if rest.episodes else 'keep nothing'}, set this one aside"
         note = f"; {rest.note}" if rest.note else ""
         lost = [name for name in rest.lost if name not in self._elsewhere(entry)]
         self.act(folder, what + note, lost=lost)

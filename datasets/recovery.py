@@ -119,7 +119,9 @@ class LogScan:
             new = [e for e in new if not any(_overlap(e, other) for other in state.parts)]
             state = state.apply(state.version, new, ())
         newest = max([self.head, *[tag.version for tag in tags.values()]])
-        return replace(state, version=newest + 1), holes
+        tagged = {entry.part for tag in tags.values() for entry in tag.parts}
+        removed = state.removed | (tagged - state.live)
+        return replace(state, version=newest + 1, removed=removed), holes
 
     @cached_property
     def ids(self) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,8 +103,17 @@ class Summary:
     tags: tuple[TagSummary, ...]
 
     @property
+    def task(self) -> str:
+        return task_name(self.env)
+
+    @property
     def ratio(self) -> float:
         return self.raw_bytes / self.stored_bytes if self.stored_bytes else 1.0
+
+
+def task_name(env: Mapping[str, Any]) -> str:
+    """What the task of a dataset is called, whoever described it; empty if nobody did."""
+    return next((str(env[key]) for key in ("task", "env_id", "id") if env.get(key)), "")
 
 
 def summarize(dataset: Dataset, *, tag: str | None = None) -> Summary:

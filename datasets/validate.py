@@ -179,14 +179,28 @@ def _leftovers(root: Path, state: State, tags: dict[str, Tag]) -> list[Problem]:
         for path in [*dead_staging(root), *staging_files(root)]
     ]
     pinned = {entry.part for tag in tags.values() for entry in tag.parts}
-    for folder, names in (("trash", _parts_in(root / "trash")), ("parts", sorted(state.removed))):
+    for folder, names in (("trash", parts_in(root / "trash")), ("parts", sorted(state.removed))):
         for name in names:
             if name not in pinned and (root / folder / name).exists():
                 what = "was removed, but is not deleted yet"
                 found.append(Problem("warning", root / folder / name, what, _HARMLESS))
-    for name in orphans(root, _newest(root, state), tags):
-        what = "is in no version: its writer died before the commit (or is about to commit)"
-        found.append(Problem("warning", root / "parts" / name, what, _FOUND))
+    return found + _orphan_problems(root, state, tags)
+
+
+def _orphan_problems(root: Path, state: State, tags: dict[str, Tag]) -> list[Problem]:
+    """Parts of no version. The log is read after they are listed: a writer may be at work."""
+    present = parts_in(root / "parts")
+    state = _newest(root, state)
+    lost = set(state.unheard_of(present))
+    found = []
+    for name in orphans(present, state, tags):
+        path = root / "parts" / name
+        if name in lost:
+            what = f"is of a later version than the log's last, {state.version}"
+            found.append(Problem("error", path, what, _FOUND))
+        elif path.exists():
+            what = "is in no version: its writer died before the commit (or is about to commit)"
+            found.append(Problem("warning", path, what, _FOUND))
     return found
 
 
@@ -198,12 +212,12 @@ def _newest(root: Path, state: State) -> State:
         return state
 
 
-def orphans(root: Path, state: State, tags: dict[str, Tag]) -> list[str]:
+def orphans(present: list[str], state: State, tags: dict[str, Tag]) -> list[str]:
     """The parts on disk that no version and no tag names."""
     named = state.live | state.removed | {e.part for tag in tags.values() for e in tag.parts}
-    return [name for name in _parts_in(root / "parts") if name not in named]
+    return [name for name in present if name not in named]
 
 
-def _parts_in(folder: Path) -> list[str]:
+def parts_in(folder: Path) -> list[str]:
     names = sorted(os.listdir(folder)) if folder.is_dir() else []
     return [name for name in names if PART_ID.fullmatch(name) and (folder / name).is_dir()]

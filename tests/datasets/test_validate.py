@@ -12,6 +12,7 @@ import pytest
 
 from wmtk.datasets import durable
 from wmtk.datasets.log import Log
+from wmtk.datasets.repair import repair
 from wmtk.datasets.validate import validate
 from wmtk.errors import FormatVersionError, NotADatasetError
 
@@ -133,6 +134,18 @@ def test_a_log_that_ends_too_early_for_a_tag(make_dataset):
     assert "'end'" in error.what
 
 
+def test_a_log_that_ends_too_early_for_a_part(make_dataset):
+    with make_dataset([5] * 4) as dataset:
+        pass
+    for version in (3, 4):
+        (dataset.path / "log" / f"{version:08d}.json").unlink()
+    report = validate(dataset.path)
+    assert ["later version" in error.what for error in report.errors] == [True]
+    assert len(report.warnings) == 1
+    assert len(repair(dataset.path).actions) == 2
+    assert validate(dataset.path).problems == ()
+
+
 def test_a_damaged_snapshot(make_dataset):
     with make_dataset([5] * 3) as dataset:
         log = Log(dataset.path)
@@ -184,7 +197,7 @@ def test_leftovers_and_strangers_are_warnings(root):
     part = files_of(root, "parts/p*")[0]
     shutil.copytree(part, root / "tmp" / "p00000099-00000000")
     shutil.copytree(part, root / "trash" / "p00000098-00000000")
-    shutil.copytree(part, root / "parts" / "p00000097-00000000")
+    shutil.copytree(part, root / "parts" / "p00000005-00000000")
     (root / "log" / ".00000009.json.abcd").write_text("{")
     for stray in ("notes.txt", "parts/notes.txt", "log/notes.txt", f"parts/{part.name}/notes.txt"):
         (root / stray).write_text("hello")
@@ -194,7 +207,7 @@ def test_leftovers_and_strangers_are_warnings(root):
     assert {w.path.relative_to(root).as_posix() for w in report.warnings} == {
         "tmp/p00000099-00000000",
         "trash/p00000098-00000000",
-        "parts/p00000097-00000000",
+        "parts/p00000005-00000000",
         "log/.00000009.json.abcd",
         "notes.txt",
         "parts/notes.txt",
