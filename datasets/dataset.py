@@ -135,12 +135,20 @@ class Dataset:
         while True:
             present = set(os.listdir(self.path / "parts"))
             missing = [e.part for e in self._state.parts if e.part not in present]
-            if not missing:
+            unheard = [] if self._pinned else self._state.unheard_of(present)
+            if not missing and not unheard:
                 return
             newest = self._state if self._pinned else self._log.read()
             if newest.version == self.version:
                 break
-            self._state = newest  # they were evicted between our reading and our listing
+            self._state = newest  # there were commits between our reading and our listing
+        if not missing:
+            raise CorruptDatasetError(
+                f"The log of {self.path} ends at version {self.version}, but parts/{unheard[0]} "
+                "is of a later one: records are missing.",
+                "Copy the dataset again, or run `wmtk data repair` to take in what is there.",
+                self.path / "log",
+            )
         shown = "\n".join(f"  parts/{name}" for name in missing[:10])
         more = f"\n  and {len(missing) - 10} more" if len(missing) > 10 else ""
         raise CorruptDatasetError(

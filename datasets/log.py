@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wmtk.datasets import durable
-from wmtk.datasets.part import PART_ID, PartEntry
+from wmtk.datasets.part import PART_ID, PartEntry, part_version
 from wmtk.errors import CorruptDatasetError
 
 _RECORD = re.compile(r"([0-9]{8,})\.json")
@@ -47,6 +47,16 @@ class State:
     @property
     def live(self) -> frozenset[str]:
         return frozenset(entry.part for entry in self.parts)
+
+    def unheard_of(self, present: Iterable[str]) -> list[str]:
+        """Parts on disk that prove that records after this version are lost.
+
+        A part is named by the version after the one that its writer knew, so that one of more
+        than the next version and of no record belongs to a part of the log that is not there.
+        """
+        known = self.live | self.removed
+        others = [name for name in present if PART_ID.fullmatch(name) and name not in known]
+        return sorted(name for name in others if part_version(name) > self.version + 1)
 
     def apply(self, version: int, add: Iterable[PartEntry], remove: Iterable[str]) -> State:
         gone = frozenset(remove)
@@ -94,7 +104,9 @@ class Log:
                 # A writer pruned between our listing and our reading: list again.
                 if attempt == 4:
                     path = Path(error.filename)
-                    raise CorruptDatasetError(f"{path} is missing.", _HINT, path) from error
+                    raise CorruptDatasetError(
+                        f"{path} is missing, or a later snapshot that stands for it.", _HINT, path
+                    ) from error
         raise AssertionError("unreachable")
 
     def _read(self, since: State | None, upto: int | None) -> State:

@@ -103,6 +103,11 @@ def new_part_id(version: int) -> str:
     return f"p{version:08d}-{secrets.token_hex(4)}"
 
 
+def part_version(part: str) -> int:
+    """The version that a part was written for."""
+    return int(part.removeprefix("p").partition("-")[0])
+
+
 def write_part(
     root: Path, part: str, schema: Schema, episodes: Sequence[Episode], level: int
 ) -> PartEntry:

@@ -12,7 +12,6 @@ import os
 import struct
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -532,7 +531,7 @@ def test_a_pipe_in_the_place_of_a_file_does_not_block(make_dataset, name) -> Non
 def test_a_foreign_store_is_refused(tmp_path, zarr_format) -> None:
     group = zarr.create_group(tmp_path / "f.zarr", zarr_format=zarr_format)
     group.create_array("action", shape=(4,), dtype="int64")
-    with pytest.raises(NotADatasetError, match="wmtk data import|not a wmtk dataset"):
+    with pytest.raises(NotADatasetError, match=r"wmtk data import|not a wmtk dataset"):
         Dataset.open(tmp_path / "f.zarr")
 
 
@@ -587,8 +586,8 @@ def test_depths_at_the_limit_of_recursion_are_refused(make_dataset) -> None:
         nested = "[" * depth + "]" * depth
         for name in ("zarr.json", "log/00000001.json"):
             original = (root / name).read_bytes()
-            text = '{"a": %s, "attributes": {"wmtk": {"format": 1, "n": %s}}}' % (nested, nested)
-            (root / name).write_text(text)
+            header = '{"attributes": {"wmtk": {"format": 1, "n": ' + nested + "}}}"
+            (root / name).write_text(header)
             assert_refused(root)
             (root / name).write_bytes(original)
 
@@ -728,10 +727,6 @@ def test_empty_episodes_are_refused_one_step_is_enough(make_dataset, make_episod
 )
 def test_a_provenance_that_is_no_json_is_refused(make_dataset, make_episode, provenance) -> None:
     refused(make_dataset([3]), make_episode(3, provenance=provenance), "provenance cannot be")
-
-
-def test_a_seed_that_is_no_number_is_refused(make_dataset, make_episode) -> None:
-    refused(make_dataset([3]), replace(make_episode(3), seed="7"), "seed '7' is not an integer")
 
 
 def test_numpy_scalars_and_foreign_byte_order_are_stored(make_dataset, make_episode) -> None:

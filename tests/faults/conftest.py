@@ -1,4 +1,4 @@
-"""Real faults: processes killed at a chosen system call, file systems that are full or read-only."""
+"""Real faults: processes killed at a system call, file systems that are full or read-only."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ def driver() -> ModuleType:
 
 
 @pytest.fixture
-def tmp_path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
     """In memory where there is such a place: thousands of syncs would wait for a real disk."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < 2**28:
-        return tmp_path
+        yield tmp_path
+        return
     folder = Path(tempfile.mkdtemp(prefix="wmtk-faults-", dir=memory))
-    request.addfinalizer(lambda: shutil.rmtree(folder, ignore_errors=True))
-    return folder
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

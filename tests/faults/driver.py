@@ -7,6 +7,7 @@ the start of an interpreter. `driver.py work NAME ROOT NUMBER NUMBER` runs one t
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -34,6 +35,7 @@ SCHEMA = Schema(
 )
 
 
+@functools.cache
 def episode(number: int, steps: int = STEPS) -> Episode:
     """An episode whose whole content follows from its number, which it carries."""
     rng = np.random.default_rng(number)
@@ -73,6 +75,10 @@ def check_batch(batch: Any) -> None:
         assert np.array_equal(batch.obs["image"][b, :rows], true.obs["image"][span]), number
         assert np.array_equal(batch.action[b, :rows], true.action[span]), number
         assert np.array_equal(batch.reward[b, :rows], true.reward[span].astype(np.float32)), number
+
+
+def _tell(text: str) -> None:
+    os.write(1, f"{text}\n".encode())  # one call: nothing is lost in a buffer by a kill
 
 
 # --- operations that are killed at each of their system calls ---------------------------------
@@ -141,8 +147,8 @@ def serve() -> None:
         child = os.fork()
         if child == 0:
             _stopped_child(OPERATIONS[request["operation"]], Path(request["root"]), request["acks"])
-        print(child, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        _tell(str(child))
+        _tell(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
 
 
 def _stopped_child(operation: Callable[..., None], root: Path, acks: str) -> None:
@@ -159,10 +165,6 @@ def _stopped_child(operation: Callable[..., None], root: Path, acks: str) -> Non
 
 
 # --- tasks that race each other ---------------------------------------------------------------
-
-
-def _tell(text: str) -> None:
-    os.write(1, f"{text}\n".encode())  # one call: nothing is lost in a buffer by a kill
 
 
 def _write(root: Path, first: int, count: int) -> None:
