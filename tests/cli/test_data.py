@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -308,3 +310,25 @@ def test_export_and_import(ok, toy, run_wmtk):
     assert run_wmtk("data", "import", npz, "--out", back, "--yes", "--set", "x").exit_code == 2
     result = run_wmtk("data", "export", toy, "--format", "zip", "--out", npz)
     assert (result.exit_code, "minari" in result.stderr) == (2, True)
+
+
+def test_the_python_of_the_guide_runs(tmp_path, monkeypatch):
+    guide = Path(__file__).parents[2] / "docs" / "datasets.md"
+    blocks = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    assert len(blocks) >= 5
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(block, names)
+
+
+def test_the_commands_of_the_guide_run(tmp_path, monkeypatch, run_wmtk):
+    guide = Path(__file__).parents[2] / "docs" / "datasets.md"
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "monday.zarr", count=20)
+    make(tmp_path / "tuesday.zarr", first=20, count=20)
+    lines = re.findall(r"^\$ wmtk (data .*)$", guide.read_text(), re.MULTILINE)
+    assert len(lines) >= 10
+    for line in lines:
+        result = run_wmtk(*shlex.split(line))
+        assert result.exit_code == 0, (line, result.output)
