@@ -197,8 +197,12 @@ class PartRepair:
             data = durable.read_bytes(path)
         except (OSError, DatasetError):
             return False
-        right = unflipped(data, lambda d: hashlib.sha256(d).hexdigest() == entry.digest)
-        if right is None or right == data:
+
+        def is_right(trial: bytes) -> bool:
+            return hashlib.sha256(trial).hexdigest() == entry.digest
+
+        right = None if is_right(data) else unflipped(data, is_right)
+        if right is None:
             return False
         self.turn_back(path, right)
         return self.dry_run or not part_problems(self.root, self.schema, entry)
