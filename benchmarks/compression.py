@@ -20,7 +20,7 @@ from numcodecs.zlib import Zlib
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
 from rich.console import Console
-from timing import Table, seconds
+from timing import Table, seconds, write_markdown
 
 from wmtk.datasets import Dataset
 
@@ -95,7 +95,7 @@ def main() -> None:
     add("--steps", type=int, default=200_000, help="that were played for datasets.py")
     add("--rows", type=int, default=4096, help="frames of each game (default: 4096)")
     add("--folder", type=Path, default=Path(tempfile.gettempdir()) / "wmtk-benchmarks")
-    add("--markdown", type=Path, metavar="FILE", help="write the tables as markdown")
+    add("--markdown", type=Path, metavar="FILE", help="put the tables into this file")
     args = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 160)
     tables = []
@@ -103,7 +103,7 @@ def main() -> None:
         tables.append(compare(frames.played(args.folder, colour, args.steps), colour, args.rows))
         tables[-1].show(console)
     if args.markdown:
-        args.markdown.write_text("\n".join(table.markdown() for table in tables))
+        write_markdown(args.markdown, "codecs", tables)
 
 
 if __name__ == "__main__":

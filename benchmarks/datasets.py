@@ -24,7 +24,7 @@ import growth
 import sampling
 import sizes
 from rich.console import Console
-from timing import Table, Targets
+from timing import Table, Targets, write_markdown
 
 from wmtk.datasets import Dataset
 
@@ -59,7 +59,7 @@ def arguments() -> argparse.Namespace:
     add("--colours", nargs="+", choices=list(frames.COLOURS), default=list(frames.COLOURS))
     add("--folder", type=Path, default=default, help=f"for the data (default: {default})")
     add("--json", type=Path, metavar="FILE", help="write the tables as JSON")
-    add("--markdown", type=Path, metavar="FILE", help="write the tables as markdown")
+    add("--markdown", type=Path, metavar="FILE", help="put the tables into this file")
     found = parser.parse_args()
     if found.quick:
         found.steps, found.large = min(found.steps, 6_000), min(found.large, 30_000)
@@ -127,7 +127,7 @@ def main() -> None:
     if args.json:
         args.json.write_text(json.dumps([table.to_json() for table in tables], indent=1) + "\n")
     if args.markdown:
-        args.markdown.write_text("\n".join(table.markdown() for table in tables))
+        write_markdown(args.markdown, "datasets", tables)
 
 
 if __name__ == "__main__":

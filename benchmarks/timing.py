@@ -126,6 +126,17 @@ class Table:
         return {"title": self.title, "note": self.note, "rows": rows}
 
 
+def write_markdown(path: Path, name: str, tables: Iterable[Table]) -> None:
+    """Put the tables between `<!-- name -->` and `<!-- /name -->` of a file, or make it."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    text = path.read_text() if path.exists() else f"{begin}\n{end}\n"
+    before, _, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    assert closed, f"{path} has no {begin} … {end}"
+    content = "\n".join(table.markdown() for table in tables)
+    path.write_text(f"{before}{begin}\n\n{content}\n{end}{after}")
+
+
 def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
