@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.console import emit, human_bytes, human_count
-from wmtk.cli.data_options import DatasetPath, Json, TagOption, counted, open_dataset
+from wmtk.cli.console import human_bytes, human_count
+from wmtk.cli.data_options import DatasetPath, Json, TagOption, counted, open_dataset, say
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from wmtk.viz.record import Recorded
     from wmtk.viz.sheet import Choice
 
@@ -69,14 +67,14 @@ def sheet(
     report = SheetReport(
         target, written.width, written.height, written.bytes, drawn.image, seed, drawn.choices
     )
-    emit(report, json=json, render=_render_sheet)
+    say(report, _tell_sheet(report), json=json)
 
 
-def _render_sheet(report: SheetReport) -> Text:
+def _tell_sheet(report: SheetReport) -> str:
     shown = [
         f"{row.episode} ({row.why})" if row.why else str(row.episode) for row in report.episodes
     ]
-    return _render(report.path, [f"episodes {', '.join(shown)}", *_size(report)])
+    return _sentence(report.path, [f"episodes {', '.join(shown)}", *_size(report)])
 
 
 def play(
@@ -122,28 +120,25 @@ def play(
             recorded = write_episode(
                 opened, episode, target, fps=fps, scale=scale, image=image, on_frame=report
             )
-    emit(recorded, json=json, render=_render_play)
+    say(recorded, _tell_play(recorded), json=json)
 
 
-def _render_play(report: Recorded) -> Text:
+def _tell_play(report: Recorded) -> str:
     facts = [
         f"episode {report.episode}",
         human_count(report.steps, "step"),
         f"return {report.total_reward:.4g}",
         report.end,
     ]
-    return _render(report.path, [*facts, *_size(report)])
+    return _sentence(report.path, [*facts, *_size(report)])
 
 
 def _size(report: SheetReport | Recorded) -> list[str]:
     return [f"{report.width} × {report.height} pixels", human_bytes(report.bytes)]
 
 
-def _render(path: Path, facts: list[str]) -> Text:
-    """The file on a line of its own, so that it can be copied, then the facts."""
-    from rich.text import Text
-
-    return Text(f"{path}\n{'; '.join(facts)}")
+def _sentence(path: Path, facts: list[str]) -> str:
+    return f"{path}: {', '.join(facts)}."
 
 
 def beside(dataset: Path, ending: str) -> Path:

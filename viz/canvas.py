@@ -68,6 +68,18 @@ def elide(text: str, width: int, size: int = TEXT) -> str:
     return f"{text.rstrip()}…"
 
 
+def wrap(text: str, width: int, lines: int = 2) -> list[str]:
+    """`text` broken wherever a line is full, the last line elided."""
+    broken: list[str] = []
+    while len(broken) < lines - 1 and text_width(text) > width:
+        fitting = next(
+            n for n in range(len(text), 0, -1) if text_width(text[:n]) <= width or n == 1
+        )
+        broken.append(text[:fitting])
+        text = text[fitting:].lstrip()
+    return [*broken, elide(text, width)]
+
+
 def to_rgb(frame: NDArray[np.uint8]) -> Image:
     """Grey (H, W) or (H, W, 1), RGB or RGBA (H, W, 4) as RGB; transparency shows a light grey."""
     pixels = frame[:, :, None] if frame.ndim == 2 else frame

@@ -13,7 +13,7 @@ from wmtk.viz.view import View
 
 BORDER = 4  # pixels around the last frame, in the colour of the end
 CAPTION = 3 * LINE + 8  # pixels below a frame: step and reward, action, end
-NARROWEST = 112  # pixels, for the words below
+NARROWEST = 120  # pixels, for the words below
 GAP = 12
 ROW = 1100  # pixels that the frames of a row take together, roughly
 

@@ -42,13 +42,15 @@ def end_of(episode: Episode) -> str:
 
 
 def signed(value: float) -> str:
-    """A number with its sign and three digits; zero without a sign."""
+    """A number with its sign and about three digits; zero without a sign."""
+    if 1e3 <= abs(value) < 1e6:
+        return f"{value:+.0f}"
     return f"{value:+.3g}" if value else "0"
 
 
 def plain(value: float) -> str:
-    """A number with four digits and no superfluous sign."""
-    return f"{value:.4g}"
+    """A number with about four digits and no superfluous sign."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def reward_color(reward: float) -> Color:
@@ -94,4 +96,4 @@ def draw_timeline(
         canvas.fill(at(step) - 2, y + half - 2, 5, 5, INK)
     if now is not None:
         canvas.fill(at(now) - 1, y, 3, TIMELINE, INK)
-    canvas.fill(x + width, y, 4, TIMELINE, END_COLORS[end_of(episode)])
+    canvas.fill(x + width + 2, y, 4, TIMELINE, END_COLORS[end_of(episode)])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Episode
-from wmtk.viz.canvas import FAINT, GREY, Canvas, Image, elide
+from wmtk.viz.canvas import FAINT, GREY, Canvas, Image, elide, text_width
 from wmtk.viz.lanes import draw_cursor, draw_lanes, lanes_height
 from wmtk.viz.marks import (
     END_COLORS,
@@ -71,7 +71,8 @@ class _Layout:
         """What does not change from step to step."""
         full = self.strip + STRIP + TIMELINE + MARGIN
         canvas = Canvas(self.inner + 2 * MARGIN, full)
-        canvas.text(MARGIN, 10, elide(title, self.inner - 120), color=GREY)
+        room = self.inner - text_width(end_of(self.episode)) - 20  # of the badge at the end
+        canvas.text(MARGIN, 10, elide(title, room), color=GREY)
         for name in COLUMNS:
             canvas.text(self.column(name), self.strip, name, size=12, color=GREY)
         if self.lanes:
@@ -113,7 +114,7 @@ class _Layout:
         else:
             canvas.text(self.column("reward"), y, "0", size=16, color=GREY)
         canvas.text(self.column("return"), y, plain(total), size=16)
-        draw_timeline(canvas, MARGIN, self.strip + STRIP, self.inner - 4, episode, now=step)
+        draw_timeline(canvas, MARGIN, self.strip + STRIP, self.inner - 6, episode, now=step)
 
 
 def play_frames(

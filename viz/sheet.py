@@ -10,7 +10,7 @@ import numpy as np
 
 from wmtk.datasets import Dataset, Episode, EpisodeTable
 from wmtk.errors import DatasetError
-from wmtk.viz.canvas import FAINT, GREY, LINE, Canvas, Image, elide
+from wmtk.viz.canvas import FAINT, GREY, LINE, Canvas, Image, elide, wrap
 from wmtk.viz.cells import CAPTION, Cells, draw_cell
 from wmtk.viz.lanes import draw_lanes, lanes_height, lanes_span
 from wmtk.viz.legend import draw_legend, legend_height
@@ -145,9 +145,10 @@ def draw_label(canvas: Canvas, x: int, y: int, row: Row, *, with_end: bool) -> N
     """What a row shows: which episode and why, its length, return and policy."""
     episode, width = row.episode, LABEL - 14
     canvas.text(x, y, f"episode {row.number}", size=17)
-    lines = [f"{episode.length:,} steps", f"return {plain(episode.total_reward)}"]
+    steps = "1 step" if episode.length == 1 else f"{episode.length:,} steps"
+    lines = [steps, f"return {plain(episode.total_reward)}"]
     made = episode.provenance
-    lines.append(f"policy {made.policy}" if made.policy else "policy unknown")
+    lines += wrap(f"policy {made.policy or 'unknown'}", width)
     if made.checkpoint:
         lines.append(f"weights {made.checkpoint[:8]}")
     y += 26

@@ -34,7 +34,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
     },
     ".webm": {
         "codec": "libvpx-vp9",
-        "output_params": ["-crf", "24", "-b:v", "0", "-deadline", "good", "-cpu-used", "4"],
+        "output_params": ["-crf", "24", "-b:v", "0", "-cpu-used", "5", "-row-mt", "1"],
     },
 }
 

@@ -16,6 +16,7 @@ from wmtk.viz.canvas import (
     spell,
     text_width,
     to_rgb,
+    wrap,
 )
 
 
@@ -93,6 +94,11 @@ def test_text_stays_within_its_width():
     assert short.endswith("…")
     assert text_width(short) <= 80
     assert elide("short", 80) == "short"
+    assert wrap("short", 80) == ["short"]
+    lines = wrap(text, 80)
+    assert len(lines) == 2
+    assert text.startswith(lines[0])
+    assert max(map(text_width, lines)) <= 80
     canvas = Canvas(200, 30)
     canvas.text(10, 5, short)
     columns = np.flatnonzero((canvas.pixels() != 255).any((0, 2)))
