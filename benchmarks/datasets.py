@@ -72,13 +72,18 @@ def main() -> None:
     console = Console(width=None if Console().is_terminal else 160)
     progress = Console(stderr=True)
     began = time.monotonic()
-    tables = [machine()]
+    tables: list[Table] = []
     targets = Targets()
     quick: bool = args.quick
+
+    def show(table: Table) -> None:
+        tables.append(table)
+        table.show(console)
 
     def say(what: str) -> None:
         progress.print(f"{time.monotonic() - began:6.0f} s  {what}", highlight=False)
 
+    show(machine())
     played = {}
     sources = {}
     for colour in args.colours:
@@ -93,20 +98,20 @@ def main() -> None:
         for colour, source in sources.items():
             say(f"{colour}: from memory")
             sampling.resident(source, colour, 10 if quick else 60, table, targets)
-        tables.append(table)
+        show(table)
     if "streaming" in args.only:
         for colour, source in sources.items():
             say(f"{colour}: from disk")
-            rounds = 2 if quick else 7
-            tables.append(sampling.streaming(source, colour, args.folder, rounds, 4, targets))
+            rounds = 2 if quick else 5
+            show(sampling.streaming(source, colour, args.folder, rounds, 4, targets))
     if "training" in args.only:
         say("beside training")
         steps = {0.05: 5, 0.2: 2} if quick else {0.05: 60, 0.5: 20, 9.0: 3}
-        tables.append(sampling.training(sources[args.colours[-1]], steps, targets))
+        show(sampling.training(sources[args.colours[-1]], steps, targets))
     if "sizes" in args.only:
         for colour, paths in played.items():
             say(f"{colour}: size on disk")
-            tables.append(sizes.sizes(paths, colour, args.folder, targets))
+            show(sizes.sizes(paths, colour, args.folder, targets))
     if "growth" in args.only:
         colour = args.colours[0]
         big = args.folder / f"large-{colour}-{args.large}.zarr"
@@ -115,15 +120,14 @@ def main() -> None:
         frames.build(small, colour, frames.variations(sources[colour], args.large // 100))
         frames.build(big, colour, frames.variations(sources[colour], args.large))
         say("opening and sampling them")
-        tables.append(growth.large(big, 3 if quick else 7, 20 if quick else 500, targets))
+        show(growth.large(big, 3 if quick else 7, 20 if quick else 500, targets))
         say("appending to them")
         count = 8 if quick else 128
         source = sources[colour]
-        tables.append(growth.appending(small, big, source, count, args.folder, targets))
+        show(growth.appending(small, big, source, count, args.folder, targets))
     say("done")
-    tables.insert(1, targets)
-    for table in tables:
-        table.show(console)
+    targets.show(console)
+    tables[1:1] = [targets]
     if args.json:
         args.json.write_text(json.dumps([table.to_json() for table in tables], indent=1) + "\n")
     if args.markdown:

@@ -65,7 +65,7 @@ def appending(
     small: Path, big: Path, source: Path, count: int, folder: Path, targets: Targets
 ) -> Table:
     """Appending the same episodes to a small and a big dataset, in turn."""
-    columns = ("appending to", "median", "mean", "against small", "parts written", "steps evicted")
+    columns = ("appending to", "median", "mean", "against small", "commits", "steps evicted")
     note = (
         f"Milliseconds per append of one episode, {count} of them; the mean includes joining small "
         "parts, snapshots of the log and eviction. With a capacity, each dataset is exactly full."
