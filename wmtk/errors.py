@@ -103,3 +103,15 @@ class EnvironmentFailedError(WmtkError):
 
 class ConfigError(UsageError):
     """Settings that do not exist or make no sense."""
+
+
+class CheckpointError(WmtkError):
+    """A checkpoint that is missing or damaged."""
+
+
+class RunError(WmtkError):
+    """A run directory that exists already, is none, or does not fit what is asked of it."""
+
+
+class DivergedError(WmtkError):
+    """Training produced numbers that are not finite, or a loss that jumped."""

@@ -1,0 +1,38 @@
+"""The optimiser and the schedules, by hand."""
+
+import pytest
+import torch
+
+from wmtk.training.optimizer import Optimizer, OptimizerConfig
+from wmtk.training.schedules import Linear, value
+
+
+def test_every_update_shrinks_the_weights_whatever_the_rate() -> None:
+    weight = torch.nn.Parameter(torch.tensor([2.0]))
+    optimizer = Optimizer(OptimizerConfig(rate=1e-12, decay=0.1), [weight])
+    for step in range(3):
+        optimizer.update((0 * weight).sum(), step)
+    assert weight.item() == pytest.approx(2 * 0.9**3)
+
+
+def test_the_gradient_is_clipped_by_its_global_norm() -> None:
+    a, b = (torch.nn.Parameter(torch.zeros(1)) for _ in range(2))
+    optimizer = Optimizer(OptimizerConfig(rate=1e-3, clip=1.0), iter([a, b]))
+    norm = optimizer.update((3 * a + 4 * b).sum(), 0)
+    assert norm.item() == pytest.approx(5.0)
+    assert [a.grad.item(), b.grad.item()] == pytest.approx([0.6, 0.8], abs=1e-5)
+
+
+def test_the_first_step_of_adam_by_hand() -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0]))
+    optimizer = Optimizer(OptimizerConfig(rate=0.1, eps=1e-5, decay=0.0), [weight])
+    optimizer.update((2 * weight).sum(), 0)
+    assert weight.item() == pytest.approx(1 - 0.1 * 2 / (2 + 1e-5))
+
+
+def test_a_schedule_is_linear_and_stays_at_its_end() -> None:
+    schedule = Linear(start=3e-3, end=3e-4, steps=100)
+    assert [value(schedule, s) for s in (0, 50, 100, 1000)] == pytest.approx(
+        [3e-3, 1.65e-3, 3e-4, 3e-4]
+    )
+    assert value(0.5, 7) == 0.5

@@ -1,0 +1,122 @@
+"""Training a world model: resuming bit for bit, held-out loss, what stops it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from wmtk.datasets import Source
+from wmtk.errors import CheckpointError, DivergedError, RunError
+from wmtk.training.model_trainer import ModelTrainer
+from wmtk.training.run import Run
+from wmtk.training.train_model import Cadence, train_model
+
+CADENCE = Cadence(log=2, evaluate=3, checkpoint=4, held_out_batches=1)
+
+
+def train(dataset, out, config, steps, **options) -> Run:
+    options.setdefault("cadence", CADENCE)
+    return train_model([Source(dataset)], out, config, steps=steps, **options)
+
+
+def test_two_halves_are_the_whole_bit_for_bit(dataset, config, tmp_path) -> None:
+    whole = train(dataset, tmp_path / "whole", config, 8).checkpoints.load()
+    train(dataset, tmp_path / "halves", config, 4)
+    halves = train(dataset, tmp_path / "halves", config, 8, resume=True).checkpoints.load()
+    assert whole.tensors.keys() == halves.tensors.keys()
+    for name, tensor in whole.tensors.items():
+        assert torch.equal(tensor, halves.tensors[name]), name
+    assert whole.hash == halves.hash
+    assert whole.state == halves.state
+
+
+def test_evaluating_more_often_changes_nothing(dataset, config, tmp_path) -> None:
+    often = train(dataset, tmp_path / "a", config, 6, cadence=replace(CADENCE, evaluate=1))
+    never = train(
+        dataset, tmp_path / "b", config, 6, val_fraction=0.1, cadence=replace(CADENCE, evaluate=99)
+    )
+    a, b = often.checkpoints.load().tensors, never.checkpoints.load().tensors
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_metrics_are_logged_once_also_after_resuming(dataset, config, tmp_path) -> None:
+    train(dataset, tmp_path / "run", config, 4)
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 6, "train/loss/total": 0}\n{"step": 7, "tr')  # lost by a crash
+    train(dataset, tmp_path / "run", config, 6, resume=True)
+    lines = [json.loads(x) for x in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    steps = [line["step"] for line in lines if "train/loss/total" in line]
+    assert steps == [2, 4, 6]
+    assert {"val/loss/total", "val/mse/image", "val/kl"} <= set().union(*lines)
+    assert "train/gradient/model" in lines[0]
+
+
+def test_the_run_records_what_it_was_made_of(dataset, config, tmp_path) -> None:
+    run = train(dataset, tmp_path / "run", config, 2)
+    assert run.kind == "model"
+    assert run.about["data"][0]["id"] == dataset.id
+    assert run.about["data"][0]["version"] == dataset.version
+    assert run.about["code_version"]
+    assert run.config()["model"]["rssm"]["deter"] == 8
+
+
+def test_an_existing_run_is_not_overwritten(dataset, config, tmp_path) -> None:
+    train(dataset, tmp_path / "run", config, 2)
+    with pytest.raises(RunError, match="--resume"):
+        train(dataset, tmp_path / "run", config, 2)
+
+
+def test_resuming_on_other_data_is_refused(dataset, config, tmp_path) -> None:
+    train(dataset, tmp_path / "run", config, 2)
+    dataset.header = {**dataset.header, "id": "0" * 32}
+    with pytest.raises(RunError, match="other data"):
+        train(dataset, tmp_path / "run", config, 4, resume=True)
+
+
+def test_a_damaged_checkpoint_is_refused(dataset, config, tmp_path) -> None:
+    run = train(dataset, tmp_path / "run", config, 2)
+    file = next((tmp_path / "run" / "checkpoints").glob("*/tensors.safetensors"))
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CheckpointError, match="altered"):
+        run.checkpoints.load()
+
+
+def test_old_checkpoints_go_but_the_best_stays(dataset, config, tmp_path) -> None:
+    run = train(dataset, tmp_path / "run", config, 2)
+    checkpoints, tensors = run.checkpoints, {"x": torch.zeros(1)}
+    checkpoints.save(10, tensors, {}, best=True)
+    for step in range(11, 20):
+        checkpoints.save(step, tensors, {})
+    names = sorted(p.name for p in checkpoints.folder.iterdir() if p.is_dir())
+    assert names == ["00000010", "00000017", "00000018", "00000019"]
+    assert checkpoints.load("best").step == 10
+
+
+def test_a_number_that_is_not_finite_stops_training_and_names_itself(dataset, config) -> None:
+    torch.manual_seed(0)
+    trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
+    from wmtk.datasets import SequenceSampler
+
+    batch = SequenceSampler(dataset, batch_size=2, length=6).sample()
+    reward = batch.reward.copy()
+    reward[0, 3] = np.nan
+    weights = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    with pytest.raises(DivergedError, match=r"Update 7: loss/reward is nan"):
+        trainer.update(trainer.inputs(replace(batch, reward=reward)), 7)
+    for name, value in trainer.model.state_dict().items():
+        assert torch.equal(value, weights[name])
+
+
+def test_a_loss_that_jumps_stops_training(dataset, config) -> None:
+    trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
+    usual = {"loss/total": torch.tensor(10.0)}
+    for step in range(100):
+        trainer._require_sane(usual, step)
+    with pytest.raises(DivergedError, match="jumped to 1000"):
+        trainer._require_sane({"loss/total": torch.tensor(1000.0)}, 101)

@@ -1,0 +1,53 @@
+"""What a run reports of itself: a line of JSON per report, and TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+class MetricsLog:
+    """Appends to metrics.jsonl and to TensorBoard's files.
+
+    On resuming, lines beyond the step that is resumed from are dropped: the run writes them anew.
+    """
+
+    def __init__(self, folder: Path, resumed_at: int | None = None) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.path = folder / "metrics.jsonl"
+        if resumed_at is not None and self.path.exists():
+            lines = self.path.read_text().splitlines()
+            kept = [line for line in lines if _step(line) <= resumed_at]
+            self.path.write_text("".join(f"{line}\n" for line in kept))
+        self._file = self.path.open("a")
+        purge = None if resumed_at is None else resumed_at + 1
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        plain = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        self._file.write(json.dumps({"step": step, **plain}) + "\n")
+        self._file.flush()
+        for name, value in values.items():
+            self._board.add_scalar(name, value, step)
+
+    def image(self, step: int, name: str, picture: NDArray[Any]) -> None:
+        """A picture (H, W, 3) of bytes."""
+        self._board.add_image(name, picture, step, dataformats="HWC")
+
+    def close(self) -> None:
+        self._file.close()
+        self._board.close()
+
+
+def _step(line: str) -> float:
+    """The step of a line; a line that a crash cut short belongs nowhere."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf

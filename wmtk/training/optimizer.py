@@ -1,0 +1,47 @@
+"""Adam as the paper uses it: clipped by global norm, with a decay of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from wmtk.config import Config
+from wmtk.training.schedules import Schedule, value
+
+
+class OptimizerConfig(Config):
+    """Settings of one optimiser."""
+
+    rate: Schedule
+    eps: float = Field(1e-5, gt=0)
+    clip: float = Field(100.0, gt=0)  # global norm of the gradient
+    # Every update multiplies the weights by 1 − decay, whatever the learning rate.
+    decay: float = Field(1e-6, ge=0, lt=1)
+
+
+class Optimizer:
+    """Takes a loss to an update of the parameters."""
+
+    def __init__(self, config: OptimizerConfig, parameters: Iterable[nn.Parameter]) -> None:
+        self.config = config
+        # A list: an iterator would be used up by the first of its several uses.
+        self.parameters: list[Tensor] = list(parameters)
+        assert self.parameters, "nothing to optimise"
+        rate = value(config.rate, 0)
+        self.adam = torch.optim.Adam(self.parameters, lr=rate, eps=config.eps)
+
+    def update(self, loss: Tensor, step: int) -> Tensor:
+        """One update; returns the norm of the gradient before clipping."""
+        self.adam.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
+        for group in self.adam.param_groups:
+            group["lr"] = value(self.config.rate, step)
+        if self.config.decay:
+            with torch.no_grad():
+                torch._foreach_mul_(self.parameters, 1 - self.config.decay)
+        self.adam.step()
+        return norm

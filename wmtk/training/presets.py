@@ -1,0 +1,82 @@
+"""Named settings: the paper's agents, a small one, and the paper's ablations.
+
+A preset is a set of changes to the defaults, which are the paper's for Atari; an ablation is a
+set of changes to a preset. docs/dreamerv2.md says where each number comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wmtk.config import Config
+from wmtk.errors import ConfigError
+from wmtk.models.world_model import WorldModelConfig
+from wmtk.training.data import DataConfig
+from wmtk.training.optimizer import OptimizerConfig
+
+
+class TrainingConfig(Config):
+    """All settings of training a world model."""
+
+    model: WorldModelConfig = WorldModelConfig()
+    optimizer: OptimizerConfig = OptimizerConfig(rate=2e-4)
+    data: DataConfig = DataConfig()
+
+
+Changes = Mapping[str, Any]
+
+_DMC: Changes = {
+    "model.rssm.deter": 200,
+    "model.rssm.hidden": 200,
+    "model.kl_scale": 1.0,
+    "model.free_nats": 1.0,
+    "model.discount": 0.99,
+    "model.discount_scale": 0.0,  # episodes only end by their time limit
+    "optimizer.rate": 3e-4,
+}
+
+PRESETS: Mapping[str, Changes] = {
+    "atari": {},
+    "montezuma": {"model.discount": 0.99},
+    "dmc_vision": _DMC,
+    "humanoid": {**_DMC, "model.kl_scale": 2.0},
+    "tiny": {
+        "model.depth": 12,
+        "model.layers": 2,
+        "model.units": 128,
+        "model.rssm.deter": 128,
+        "model.rssm.hidden": 128,
+        "model.rssm.stoch": 16,
+        "model.rssm.classes": 16,
+        "model.discount": 0.99,
+        "optimizer.rate": 1e-3,
+        "data.batch_size": 16,
+        "data.length": 24,
+    },
+}
+
+ABLATIONS: Mapping[str, Changes] = {
+    "no-layer-norm": {"model.rssm.layer_norm": False},
+    "no-reward-gradients": {"model.reward_gradients": False},
+    "no-image-gradients": {"model.image_gradients": False},
+    "no-discrete-latents": {"model.rssm.latent": "gaussian"},
+    "no-kl-balancing": {"model.kl_balance": None},
+    "binary-latents": {"model.rssm.latent": "binary"},
+}
+
+
+def named(what: str, known: Mapping[str, Changes], name: str) -> Changes:
+    if name not in known:
+        raise ConfigError(f"There is no {what} {name!r}.", f"There are: {', '.join(known)}.")
+    return known[name]
+
+
+def training_config(
+    preset: str = "atari", ablations: tuple[str, ...] = (), overrides: Changes | None = None
+) -> TrainingConfig:
+    """A preset with ablations and single settings applied, in this order."""
+    changes = dict(named("preset", PRESETS, preset))
+    for name in ablations:
+        changes |= named("ablation", ABLATIONS, name)
+    return TrainingConfig().changed(changes).changed(overrides or {})
