@@ -485,12 +485,14 @@ def test_links_are_not_followed(make_dataset, tmp_path, inner) -> None:
 def test_a_link_as_long_as_the_file_it_replaces_is_not_followed(make_dataset, tmp_path) -> None:
     """A link has the size of its target's path: here that of the declared file."""
     root = make_dataset([3]).path
-    file = next((max((root / "parts").glob("p*")) / "reward").glob("c*"))
-    target = tmp_path / "x"
-    target = target.with_name("x" * (file.stat().st_size - len(str(target)) + 1))
-    assert 0 < len(target.name) < 200
-    replace_by_link(file, target)
-    assert file.lstat().st_size == target.stat().st_size
+    file = next((max((root / "parts").glob("p*")) / "obs" / "image").glob("c*"))
+    size = file.stat().st_size
+    target = tmp_path / ("x" if (size - len(str(tmp_path))) % 2 == 0 else "xx")
+    padding = "./" * ((size - len(str(target))) // 2)
+    file.rename(target)
+    file.symlink_to(f"{tmp_path}/{padding}{target.name}")
+    assert file.lstat().st_size == size
+    assert file.stat().st_size == size
     assert_refused(root, naming=file.name)
 
 

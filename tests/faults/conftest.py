@@ -71,8 +71,9 @@ def numbers_in(driver: ModuleType) -> Callable[..., list[int]]:
             assert len(found) == len(set(found)) == dataset.num_episodes
             by_index = [driver.number_of(dataset[index]) for index in range(len(dataset))]
             assert by_index == found
-        report = validate(root)
-        assert not report.errors, report.errors
+        if not options:  # an old version is part of the same dataset
+            report = validate(root)
+            assert not report.errors, report.errors
         return found
 
     return numbers

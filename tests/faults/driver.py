@@ -191,10 +191,9 @@ def _read(root: Path, seed: int, seconds: int) -> None:
                 numbers = [number_of(found) for found in dataset]
                 assert len(set(numbers)) == len(numbers), numbers
                 episodes += len(numbers)
+                number_of(Dataset.open(root)[-1])
             except EvictedError:
                 evicted += 1
-            if number_of(Dataset.open(root)[-1]) < 0:
-                raise AssertionError
             for _ in range(3):
                 check_batch(next(prefetcher))
                 batches += 1

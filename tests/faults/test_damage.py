@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from wmtk.datasets import Dataset, SequenceSampler
 from wmtk.datasets.validate import validate
 from wmtk.errors import DatasetError
 
+_logger = logging.getLogger(__name__)
 NUMBERS = list(range(6))
 
 
@@ -93,10 +95,10 @@ def sweep(read_all, root: Path, per_file: int) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_flipped_and_cut_files_are_never_read_silently(root, read_all, record_property) -> None:
-    outcomes = sweep(read_all, root, 12)
-    record_property("outcomes", outcomes)
-    assert outcomes["error"] > 500, outcomes
+def test_flipped_and_cut_files_are_never_read_silently(root, read_all) -> None:
+    outcomes = sweep(read_all, root, 6)
+    _logger.info("outcomes: %s", outcomes)
+    assert outcomes["error"] > 200, outcomes
 
 
 def test_every_data_file_and_every_record_that_is_needed_is_guarded(root, read_all) -> None:

@@ -21,7 +21,7 @@ PAGE = 4096
 
 @pytest.fixture
 def small_disk(tmp_path, mount) -> Path:
-    return mount(tmp_path / "disk", "-t", "tmpfs", "-o", "size=2200k,nr_inodes=2000", "none")
+    return mount(tmp_path / "disk", "-t", "tmpfs", "-o", "size=2200k,nr_inodes=1000", "none")
 
 
 def assert_clean(root: Path) -> None:
