@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import types
+from collections.abc import Iterator
 
 import pytest
 
 from wmtk.datasets import Dataset, Prefetcher, SequenceSampler, log, part, retention
 from wmtk.datasets.validate import validate
 from wmtk.errors import ReadOnlyError
+
+NOBODY = 65534
 
 
 def read_in_every_way(root, driver) -> None:
@@ -58,15 +62,31 @@ def test_a_read_only_file_system(root, driver, tmp_path, mount) -> None:
     assert len(Dataset.open(root)) == 3
 
 
+@contextlib.contextmanager
+def unprivileged() -> Iterator[None]:
+    """As somebody to whom permissions apply, which they do not to root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
 def test_read_only_permissions(root, driver) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root writes whatever the permissions are")
+    read_in_every_way(root, driver)  # nothing is left to import, which nobody may not
     folders = [root, *[path for path in root.rglob("*") if path.is_dir()]]
     for folder in folders:
         folder.chmod(0o555)
+    root.parent.chmod(0o755)
     try:
-        read_in_every_way(root, driver)
-        assert_not_writable(root, driver)
+        with unprivileged():
+            with pytest.raises(PermissionError):
+                (root / "x").touch()
+            read_in_every_way(root, driver)
+            assert_not_writable(root, driver)
     finally:
         for folder in folders:
             folder.chmod(0o755)
