@@ -73,7 +73,7 @@ def collect(
     Ctrl-C commits the episodes that are whole and exits with code 130; the same command with
     --append goes on.
     """
-    from wmtk.collect import EpsilonGreedy, dataset_for, load_policy
+    from wmtk.collect import EpsilonGreedy, dataset_for, find_policy, load_policy
     from wmtk.collect import collect as run
     from wmtk.envs import resolve
 
@@ -82,7 +82,8 @@ def collect(
     seed = secrets.randbelow(2**31) if seed is None else seed
     resolved = resolve(task, **_options(settings or []))
     _echo(resolved, seed)
-    keys = [key for key in store_info.split(",") if key]
+    find_policy(policy)  # a wrong name must not leave an empty dataset behind
+    keys = [key.strip() for key in store_info.split(",") if key.strip()]
     signal.signal(signal.SIGTERM, _interrupt)  # a job scheduler's Ctrl-C
     with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
         chosen = load_policy(policy, dataset.schema.action, [seed, dataset.next_episode])
@@ -114,17 +115,18 @@ def collect(
     if report.interrupted:
         wanted, had = (steps, report.steps) if steps else (episodes, report.episodes)
         rest = max((wanted or 0) - had, 1)
-        raise typer.Exit(_say_how_to_go_on(task, out, noun, rest))
+        raise typer.Exit(_say_how_to_go_on(f"--{noun}s {rest} --append"))
 
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _say_how_to_go_on(task: str, out: Path, noun: str, rest: int) -> int:
+def _say_how_to_go_on(options: str) -> int:
+    # Of an option that is given twice the last counts, so that they can simply be added.
     console.err.print(
-        f"Interrupted; what was whole is kept. To go on, run the same command with:\n"
-        f"  wmtk collect {task} --out {out} --{noun}s {rest} --append",
+        "Interrupted; what was whole is kept. To go on, run the same command again with this "
+        f"added at its end:\n  {options}",
         highlight=False,
         soft_wrap=True,
     )

@@ -1,7 +1,14 @@
 """The first stage: play in an environment and keep the episodes."""
 
 from wmtk.collect.collector import CollectProgress, CollectReport, collect
-from wmtk.collect.policy import CallablePolicy, EpsilonGreedy, Policy, RandomPolicy, load_policy
+from wmtk.collect.policy import (
+    CallablePolicy,
+    EpsilonGreedy,
+    Policy,
+    RandomPolicy,
+    find_policy,
+    load_policy,
+)
 from wmtk.collect.target import dataset_for, schema_of
 
 __all__ = [
@@ -13,6 +20,7 @@ __all__ = [
     "RandomPolicy",
     "collect",
     "dataset_for",
+    "find_policy",
     "load_policy",
     "schema_of",
 ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.errors import UsageError
+from wmtk.envs.foreign import import_module
+from wmtk.errors import UsageError, WmtkError
 from wmtk.spaces import ArraySpec
 
 Observation = Mapping[str, NDArray[Any]]  # leaves by key, as wmtk.spaces.flatten_value gives them
@@ -84,7 +84,13 @@ class CallablePolicy:
         actions = []
         for seen in obs:
             given = next(iter(seen.values())) if len(seen) == 1 else seen
-            action = np.asarray(self._function(given), self._spec.dtype)
+            try:
+                action = np.asarray(self._function(given), self._spec.dtype)
+            except Exception as error:  # whatever a user's function raises
+                raise UsageError(
+                    f"The policy {self.name} failed: {type(error).__name__}: {error}",
+                    "`wmtk --debug collect …` shows where.",
+                ) from error
             if action.shape != self._spec.shape:
                 raise UsageError(
                     f"The policy {self.name} returned an action of shape {action.shape}.",
@@ -122,9 +128,20 @@ class EpsilonGreedy:
 
 def load_policy(name: str, action: ArraySpec, seed: Sequence[int]) -> Policy:
     """A policy by name: `random`, or `package.module:function` of an observation."""
-    if name == "random":
+    function = find_policy(name)
+    if function is None:
         return RandomPolicy(action, seed)
-    module, colon, attribute = name.partition(":")
+    return CallablePolicy(function, action, name)
+
+
+def find_policy(name: str) -> Callable[[Any], Any] | None:
+    """The function that a policy's name stands for, None for `random`.
+
+    Its module is looked for as that of an environment, in the current folder too.
+    """
+    if name == "random":
+        return None
+    _, colon, attribute = name.partition(":")
     if not colon:
         raise UsageError(
             f"Unknown policy {name!r}.",
@@ -132,10 +149,13 @@ def load_policy(name: str, action: ArraySpec, seed: Sequence[int]) -> Policy:
             "action.",
         )
     try:
-        function = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+        module, _ = import_module(name)
+        found: Callable[[Any], Any] = getattr(module, attribute)
+        return found
+    except (WmtkError, AttributeError) as error:
+        reason = error.__cause__ or error  # what importing the module raised
         raise UsageError(
-            f"The policy {name!r} cannot be imported: {error}.",
-            "Is its folder on PYTHONPATH, and the name spelled as in the module?",
+            f"The policy '{name}' cannot be imported: {reason}.",
+            "Run the command in the folder that holds the module, or install it. The name after "
+            "the colon is that of a function from an observation to an action.",
         ) from error
-    return CallablePolicy(function, action, name)

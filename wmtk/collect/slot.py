@@ -128,8 +128,11 @@ class Slot:
 def _checked(path: str, value: Any, spec: ArraySpec, step: int) -> NDArray[Any]:
     """A copy of an array that is as declared: environments may reuse their buffers."""
     array = np.array(value)
-    if array.shape == spec.shape and array.dtype.name == spec.dtype:
-        return array
+    if array.shape == spec.shape:
+        if array.dtype == spec.dtype:
+            return array
+        if array.dtype.name == spec.dtype:  # slow: only where the byte order is a foreign one
+            return array.astype(spec.dtype)
     if not array.shape and not spec.shape:  # plain numbers have no dtype of their own
         return np.asarray(value, spec.dtype)
     raise EpisodeError(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from wmtk.datasets import Dataset, Schema
+from wmtk.datasets.header import is_vacant
 from wmtk.envs import ResolvedTask
 from wmtk.errors import DatasetError, UsageError
 from wmtk.spaces import ArraySpec, check_name, flatten_space
@@ -47,7 +48,7 @@ def dataset_for(
     append: bool = False,
 ) -> Dataset:
     """The dataset to collect a task's episodes into: a new one, or an existing one that fits."""
-    exists = Path(path).exists()
+    exists = not is_vacant(Path(path))  # a folder in which an interrupted start left nothing
     if exists and not append:
         raise DatasetError(
             f"{path} exists already.",

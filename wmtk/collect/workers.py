@@ -6,8 +6,9 @@ import contextlib
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -143,7 +144,8 @@ class ProcessWorker:
         self._beats = context.RawValue("Q", 0)
         arguments = (theirs, list(self._plans.values()), self._needs_obs, self._beats)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
-        self._process.start()
+        with _interrupts_held_back():
+            self._process.start()
         theirs.close()
 
     def send(self, actions: Actions) -> None:
@@ -211,9 +213,24 @@ def _retried(plan: SlotPlan) -> SlotPlan:
     return replace(plan, attempt=plan.attempt + 1)
 
 
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C goes to every process of a terminal, and one that is starting dies of it noisily.
+
+    It inherits that the signal is held back, until it can ignore it.
+    """
+    resource_tracker.ensure_running()  # else the first start does it, and lets signals through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(connection: Connection, plans: list[SlotPlan], needs_obs: bool, beats: Any) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def beat() -> None:

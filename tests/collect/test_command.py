@@ -1,0 +1,116 @@
+"""The command around collecting: policies from the current folder, Ctrl-C, what it leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wmtk.collect import dataset_for, find_policy
+from wmtk.collect.slot import _checked
+from wmtk.datasets import Dataset
+from wmtk.envs import resolve
+from wmtk.errors import UsageError
+from wmtk.spaces import ArraySpec
+
+POLICIES = """
+def right(obs):
+    return 2
+
+def broken(obs):
+    return obs["nothing"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a module that nothing else can find."""
+    (tmp_path / "folder_policies.py").write_text(POLICIES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    monkeypatch.delitem(sys.modules, "folder_policies", raising=False)
+    return tmp_path
+
+
+def test_a_policy_is_found_in_the_current_folder(folder, run_wmtk) -> None:
+    options = ("--policy", "folder_policies:right", "--episodes", 1, "--seed", 0)
+    done = run_wmtk("collect", "wmtk/Catch-v0", "--out", "d.zarr", *options)
+    assert done.exit_code == 0, done.stderr
+    assert set(Dataset.open("d.zarr")[0].action[1:].tolist()) == {2}
+
+
+@pytest.mark.parametrize(
+    "name", ["folder_policies:nothing", "no_such_module:right", "folder_policies"]
+)
+def test_a_wrong_policy_leaves_no_dataset_behind(folder, run_wmtk, name) -> None:
+    done = run_wmtk(
+        "collect", "wmtk/Catch-v0", "--out", "d.zarr", "--policy", name, "--episodes", 1
+    )
+    assert done.exit_code == 2
+    assert name in done.stderr
+    assert not Path("d.zarr").exists()
+
+
+def test_a_policy_that_raises_is_told_from_a_fault_of_ours(folder, run_wmtk) -> None:
+    options = ("--policy", "folder_policies:broken", "--episodes", 1)
+    done = run_wmtk("collect", "wmtk/Catch-v0", "--out", "d.zarr", *options)
+    assert done.exit_code == 2
+    assert "The policy folder_policies:broken failed: IndexError" in done.stderr
+    assert "not foreseen" not in done.stderr
+
+
+def test_random_is_no_function() -> None:
+    assert find_policy("random") is None
+    with pytest.raises(UsageError, match="Unknown policy"):
+        find_policy("greedy")
+
+
+def test_spaces_between_info_keys_do_not_matter(tmp_path, run_wmtk) -> None:
+    out = tmp_path / "d"
+    options = ("--episodes", 1, "--store-info", "ball, paddle")
+    assert run_wmtk("collect", "wmtk/Catch-v0", "--out", out, *options).exit_code == 0
+    assert set(Dataset.open(out)[0].info) == {"ball", "paddle"}
+
+
+def test_observations_of_another_byte_order_are_turned_round() -> None:
+    spec = ArraySpec("box", (2,), "float32")
+    kept = _checked("obs/state", np.array([1, 2], ">f4"), spec, 0)
+    assert kept.dtype == np.float32
+    assert kept.tolist() == [1, 2]
+
+
+def test_an_empty_folder_can_become_the_dataset(tmp_path, run_wmtk) -> None:
+    (tmp_path / "d").mkdir()
+    options = ("--out", tmp_path / "d", "--episodes", 1)
+    assert run_wmtk("collect", "wmtk/Catch-v0", *options).exit_code == 0
+    again = run_wmtk("collect", "wmtk/Catch-v0", *options)
+    assert again.exit_code == 1
+    assert "--append" in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.0, 0.5])
+def test_ctrl_c_while_workers_start_is_quiet(tmp_path, delay) -> None:
+    """A terminal sends the signal to the workers as well."""
+    command = [sys.executable, "-m", "wmtk.cli", "collect", "CartPole-v1", "--workers", "2"]
+    command += ["--out", str(tmp_path / "d"), "--steps", "10000000", "--seed", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "d").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(delay)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    # Going on works, whatever there is of the dataset.
+    task = resolve("CartPole-v1")
+    with dataset_for(task, tmp_path / "d", append=True) as dataset:
+        assert dataset.num_steps >= 0
