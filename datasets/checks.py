@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wmtk.datasets import durable
-from wmtk.datasets.header import _FOLDERS, _GROUP, _empty_array
+from wmtk.datasets.header import FOLDERS, GROUP, empty_array
 from wmtk.datasets.part import PART_ID, PartEntry, PartReader
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.shard import ArrayRecord, data_file, verify_files
@@ -180,13 +180,13 @@ def marker_problems(root: Path, schema: Schema | None, parts: set[str]) -> Itera
 
 def markers(root: Path, schema: Schema | None, parts: set[str]) -> dict[Path, dict[str, Any]]:
     """Every such file that should be there, with its content."""
-    wanted = {root / "parts" / "zarr.json": _GROUP}
-    for name, description in {**_FOLDERS, QUARANTINE: "Damaged files that were set aside."}.items():
+    wanted = {root / "parts" / "zarr.json": GROUP}
+    for name, description in {**FOLDERS, QUARANTINE: "Damaged files that were set aside."}.items():
         if (root / name).is_dir():
-            wanted[root / name / "zarr.json"] = _empty_array(description)
+            wanted[root / name / "zarr.json"] = empty_array(description)
     for part in sorted(parts):
         for path in inner_groups(schema) if schema else ():
-            wanted[root / "parts" / part / path / "zarr.json"] = _GROUP
+            wanted[root / "parts" / part / path / "zarr.json"] = GROUP
     return wanted
 
 
@@ -212,7 +212,7 @@ def stray_problems(root: Path, schema: Schema | None, parts: set[str]) -> Iterat
     """Files that are none of the dataset's."""
     fix = "It is not read. Delete it, or move it out of the dataset."
     allowed = {
-        "": re.compile("|".join(["zarr.json", "parts", QUARANTINE, *_FOLDERS])),
+        "": re.compile("|".join(["zarr.json", "parts", QUARANTINE, *FOLDERS])),
         "parts": re.compile(rf"zarr\.json|{PART_ID.pattern}"),
         "log": re.compile(r"zarr\.json|[0-9]{8,}(\.snapshot)?\.json|\..*"),
         "tags": re.compile(r".*\.json|\..*"),  # a dot: half-written, see `staging_files`

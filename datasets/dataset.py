@@ -14,7 +14,7 @@ from typing import Any, Literal
 from wmtk.datasets import compaction, durable, retention
 from wmtk.datasets.cache import ChunkCache
 from wmtk.datasets.episode import Episode
-from wmtk.datasets.header import is_vacant, read_header, write_header
+from wmtk.datasets.header import is_vacant, make_folders, read_header, write_header
 from wmtk.datasets.log import Change, Log, State
 from wmtk.datasets.part import PartEntry, PartReader, new_part_id, write_part
 from wmtk.datasets.schema import Schema
@@ -115,8 +115,7 @@ class Dataset:
                     "Open it for reading, or check the permissions.",
                     self.path,
                 )
-            for name in ("tmp", "trash", "tags"):  # a copy may have left out empty folders
-                (self.path / name).mkdir(exist_ok=True)
+            make_folders(self.path)
             granted = self._resources.enter_context(
                 durable.lock_held(self.path / "tmp", exclusive=False)
             )

@@ -118,6 +118,26 @@ def create_exclusively(path: Path, data: bytes) -> None:
     sync(path.parent)
 
 
+@contextlib.contextmanager
+def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
+    """A path in a hidden folder beside `target` that takes its place at the end.
+
+    A failure leaves what was there; a kill leaves also the hidden folder.
+    """
+    holder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    with writing(target.parent):
+        holder.mkdir(parents=True)
+    try:
+        yield holder / target.name
+        with writing(target):
+            if replacing:
+                target.rename(holder / "old")
+            (holder / target.name).rename(target)
+            sync(target.absolute().parent)
+    finally:
+        remove_tree(holder)
+
+
 def remove_tree(path: Path) -> None:
     """Delete a folder; files that vanish meanwhile are fine."""
     shutil.rmtree(path, ignore_errors=True)

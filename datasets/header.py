@@ -18,11 +18,11 @@ from wmtk.errors import (
 )
 
 FORMAT = 1
-_GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 _STAGED = ".zarr.json."  # the beginning of the name under which zarr.json is written
 # The folders that hold no zarr data look to zarr like empty arrays: listings of the hierarchy
 # then neither stumble over the files in them nor warn about them.
-_FOLDERS = {
+FOLDERS = {
     "log": "Commit records: one JSON file per version, and snapshots of the whole state.",
     "tags": "Named versions: one JSON file per tag.",
     "tmp": "Parts that are being written.",
@@ -47,14 +47,11 @@ def write_header(
         "alignment": ALIGNMENT,
         "attributes": dict(attributes),
     }
-    markers = {"parts": _GROUP} | {name: _empty_array(text) for name, text in _FOLDERS.items()}
-    document = {**_GROUP, "attributes": {"wmtk": durable.sealed(header)}}
+    document = {**GROUP, "attributes": {"wmtk": durable.sealed(header)}}
     try:
         with durable.writing(root):
             root.mkdir(parents=True, exist_ok=True)
-            for name, marker in markers.items():
-                (root / name).mkdir(exist_ok=True)
-                durable.replace_file(root / name / "zarr.json", durable.to_bytes(marker))
+            make_folders(root)
             data = durable.to_bytes(document, indent=1)
             durable.create_exclusively(root / "zarr.json", data)
     except FileExistsError as error:
@@ -65,12 +62,21 @@ def write_header(
         ) from error
 
 
+def make_folders(root: Path) -> None:
+    """Make the folders that are not there; a copy may have left out the empty ones."""
+    markers = {"parts": GROUP} | {name: empty_array(text) for name, text in FOLDERS.items()}
+    for name, marker in markers.items():
+        if not (root / name / "zarr.json").exists():
+            (root / name).mkdir(exist_ok=True)
+            durable.replace_file(root / name / "zarr.json", durable.to_bytes(marker))
+
+
 def is_vacant(root: Path) -> bool:
     """Whether a dataset can be made here: nothing, or what a creation that was killed left."""
     if not root.is_dir():
         return not root.exists()
     for path in root.iterdir():
-        if path.name in {"parts", *_FOLDERS} and path.is_dir() and not path.is_symlink():
+        if path.name in {"parts", *FOLDERS} and path.is_dir() and not path.is_symlink():
             if not all(_is_marker(inner.name) for inner in path.iterdir()):
                 return False
         elif not path.name.startswith(_STAGED):
@@ -82,7 +88,7 @@ def _is_marker(name: str) -> bool:
     return name == "zarr.json" or name.startswith(_STAGED)
 
 
-def _empty_array(description: str) -> dict[str, Any]:
+def empty_array(description: str) -> dict[str, Any]:
     return {
         "zarr_format": 3,
         "node_type": "array",
@@ -149,7 +155,7 @@ def read_header(root: Path) -> dict[str, Any]:
         )
     header = durable.unsealed(header, path)
     _check_fields(header, path)
-    for name in ("parts", *_FOLDERS):
+    for name in ("parts", *FOLDERS):
         folder = root / name
         needed = name in {"parts", "log"}  # a copy may have left out empty ones
         if folder.is_symlink() or ((folder.exists() or needed) and not folder.is_dir()):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wmtk.datasets import durable
-from wmtk.datasets.header import _GROUP, read_header
+from wmtk.datasets.header import GROUP, read_header
 from wmtk.datasets.salvage import MAX_HEALED_JSON, unflipped
 from wmtk.datasets.schema import Schema
 from wmtk.errors import CorruptDatasetError, DatasetError, SchemaMismatchError, SpaceError
@@ -68,7 +68,7 @@ def _rewrapped(data: bytes) -> bytes | None:
         header = durable.unsealed(document["attributes"]["wmtk"], Path())
     except (DatasetError, KeyError, TypeError):
         return None
-    wrapped = durable.to_bytes({**_GROUP, "attributes": {"wmtk": durable.sealed(header)}})
+    wrapped = durable.to_bytes({**GROUP, "attributes": {"wmtk": durable.sealed(header)}})
     return wrapped if _is_whole(wrapped) else None
 
 
@@ -81,7 +81,7 @@ def _borrowed(root: Path, other: Path) -> bytes:
         "capacity": None,  # the true one is lost, and a wrong one would evict
         "attributes": {"repair": f"header of dataset {header['id']}"},
     }
-    return durable.to_bytes({**_GROUP, "attributes": {"wmtk": durable.sealed(own)}})
+    return durable.to_bytes({**GROUP, "attributes": {"wmtk": durable.sealed(own)}})
 
 
 def _require_fit(root: Path, schema: Schema, other: Path) -> None:

@@ -22,8 +22,8 @@ from wmtk.datasets import durable
 from wmtk.datasets.part import PART_ID, PartEntry, part_version
 from wmtk.errors import CorruptDatasetError
 
-_RECORD = re.compile(r"([0-9]{8,})\.json")
-_SNAPSHOT = re.compile(r"([0-9]{8,})\.snapshot\.json")
+RECORD_NAME = re.compile(r"([0-9]{8,})\.json")
+SNAPSHOT_NAME = re.compile(r"([0-9]{8,})\.snapshot\.json")
 SNAPSHOT_EVERY = 64  # records, or a quarter of the live parts if that is more
 _HINT = (
     "The dataset was copied incompletely or damaged. Copy it again from its source; "
@@ -89,9 +89,9 @@ class Log:
         """The versions that have a record and those that have a snapshot, ascending."""
         records, snapshots = [], []
         for name in os.listdir(self.folder):
-            if match := _SNAPSHOT.fullmatch(name):
+            if match := SNAPSHOT_NAME.fullmatch(name):
                 snapshots.append(int(match[1]))
-            elif match := _RECORD.fullmatch(name):
+            elif match := RECORD_NAME.fullmatch(name):
                 records.append(int(match[1]))
         return sorted(records), sorted(snapshots)
 

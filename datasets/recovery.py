@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wmtk.datasets import durable
-from wmtk.datasets.log import _RECORD, _SNAPSHOT, Change, State
+from wmtk.datasets.log import RECORD_NAME, SNAPSHOT_NAME, Change, State
 from wmtk.datasets.part import PART_ID, PartEntry
 from wmtk.datasets.retention import Tag
 from wmtk.datasets.salvage import MAX_HEALED_JSON, unflipped
@@ -153,7 +153,7 @@ def _scan(folder: Path, files: SealedFiles) -> LogScan:
     snapshots: dict[int, State] = {}
     head = 0
     for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
-        match = _SNAPSHOT.fullmatch(name) or _RECORD.fullmatch(name)
+        match = SNAPSHOT_NAME.fullmatch(name) or RECORD_NAME.fullmatch(name)
         if match is None:
             continue
         path, version = folder / name, int(match[1])
@@ -164,7 +164,7 @@ def _scan(folder: Path, files: SealedFiles) -> LogScan:
         try:
             if document["version"] != version:
                 files.damaged[path] = f"is a record of version {document['version']}"
-            elif _SNAPSHOT.fullmatch(name):
+            elif SNAPSHOT_NAME.fullmatch(name):
                 snapshots[version] = _state(document, path)
             else:
                 add = tuple(PartEntry.from_json(item, path) for item in document["add"])

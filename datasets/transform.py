@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -177,18 +176,8 @@ def staged(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
         raise DatasetError(f"{target} exists already.", "Choose another path.", target)
     if occupied:
         read_header(target)  # anything but a dataset is never replaced
-    holder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    with durable.writing(target.parent):
-        holder.mkdir(parents=True)
-    try:
-        yield holder / target.name
-        with durable.writing(target):
-            if occupied:
-                target.rename(holder / "old")
-            (holder / target.name).rename(target)
-            durable.sync(target.absolute().parent)
-    finally:
-        durable.remove_tree(holder)
+    with durable.staged(target, replacing=occupied) as path:
+        yield path
 
 
 def _write(

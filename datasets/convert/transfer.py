@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +35,8 @@ def run_import(
             f"Expected: {format.description}.",
             source,
         )
-    with staged(target) as staging:
+    _require_free(target)
+    with durable.staged(target) as staging:
         try:
             with format.read(source, **options) as opened:
                 with Dataset.create(
@@ -93,7 +92,8 @@ def run_export(
             f"{dataset.path} holds no episode to export.", "Collect some first.", dataset.path
         )
     losses = Losses()
-    with staged(target) as staging, durable.writing(target):
+    _require_free(target)
+    with durable.staged(target) as staging, durable.writing(target):
         format.write(dataset, staging, _counted(dataset, progress), losses, **options)
         durable.sync_tree(staging.parent)
     steps = dataset.num_steps
@@ -115,26 +115,11 @@ def _counted(dataset: Dataset, progress: Progress | None) -> Iterator[Episode]:
                     progress(done, dataset.num_episodes)
 
 
-@contextlib.contextmanager
-def staged(target: Path) -> Iterator[Path]:
-    """A path in a hidden folder beside `target`, moved to it at the end.
-
-    A failure leaves nothing; a kill leaves only the hidden folder.
-    """
+def _require_free(target: Path) -> None:
     if os.path.lexists(target):
         raise ConversionError(
             f"{target} exists already.", "Choose another path, or remove it first.", target
         )
-    holder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    with durable.writing(target.parent):
-        holder.mkdir(parents=True)
-    try:
-        yield holder / target.name
-        with durable.writing(target):
-            (holder / target.name).rename(target)
-            durable.sync(target.parent)
-    finally:
-        durable.remove_tree(holder)
 
 
 def _check_options(format: Format, known: Mapping[str, Any], options: Mapping[str, Any]) -> None:
