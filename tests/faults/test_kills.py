@@ -69,7 +69,7 @@ def test_a_kill_at_any_call_loses_nothing(
             kills[call] = kills.get(call, 0) + 1
             when += 1 if when < EXHAUSTIVE else 5
     _logger.info("kills: %s", kills)
-    assert sum(kills.values()) >= 10, f"few kills fired: {kills}"
+    assert sum(kills.values()) >= 5, f"few kills fired: {kills}"
 
 
 def check(operation, root, before, tagged, killed, acknowledged, numbers_in) -> None:
