@@ -109,13 +109,20 @@ def collect(
                 workers=workers,
                 timeout=timeout,
                 on_progress=show,
-                on_message=lambda text: console.err.print(f"warning: {text}", style="yellow"),
+                on_message=_warn,
             )
     console.emit(report, json=json, render=_render)
     if report.interrupted:
         wanted, had = (steps, report.steps) if steps else (episodes, report.episodes)
         rest = max((wanted or 0) - had, 1)
         raise typer.Exit(_say_how_to_go_on(f"--{noun}s {rest} --append"))
+
+
+def _warn(text: str) -> None:
+    """An environment's own words: not markup, whatever brackets they hold, and not wrapped."""
+    console.err.print(
+        f"warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True
+    )
 
 
 def _interrupt(*_: object) -> None:

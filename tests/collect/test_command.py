@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmtk.collect import dataset_for, find_policy
+from wmtk.collect import RandomPolicy, collect, dataset_for, find_policy
 from wmtk.collect.slot import _checked
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
@@ -114,3 +114,56 @@ def test_ctrl_c_while_workers_start_is_quiet(tmp_path, delay) -> None:
     task = resolve("CartPole-v1")
     with dataset_for(task, tmp_path / "d", append=True) as dataset:
         assert dataset.num_steps >= 0
+
+
+def test_actions_do_not_depend_on_how_many_are_asked_for_at_a_time() -> None:
+    spec = ArraySpec("box", (2,), "float32", (-1.0, None), (1.0, None))
+    one, other = RandomPolicy(spec, [0]), RandomPolicy(spec, [0])
+    together = np.array([one.act([3, 7]) for _ in range(600)])
+    alone = np.array([other.act([7])[0] for _ in range(600)])
+    np.testing.assert_array_equal(together[:, 1], alone)
+    assert len(np.unique(alone[:, 0])) > 590  # no block is given twice
+
+
+SPEAKING = """
+import gymnasium as gym
+import numpy as np
+
+class Speaking(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    fail = True
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        if Speaking.fail:
+            Speaking.fail = False
+            raise ValueError("[/bold] is " + 200 * "long ")
+        return np.zeros(2, np.float32), 0.0, True, False, {}
+"""
+
+
+def test_what_an_environment_says_is_shown_as_it_is(folder, run_wmtk) -> None:
+    (folder / "speaking_envs.py").write_text(SPEAKING)
+    options = ("--out", "d.zarr", "--episodes", 1, "--workers", 0)
+    done = run_wmtk("collect", "speaking_envs:Speaking", *options)
+    assert done.exit_code == 0, done.stderr
+    assert f"episode dropped: ValueError: [/bold] is {200 * 'long '}" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_counts_once_however_many_environments_it_had(tmp_path, module) -> None:
+    messages: list[str] = []
+    settings = {"fault": "die", "when": "6", "log": str(tmp_path / "log")}
+    task = resolve(f"{module}:Misbehaving-v0", kwargs=settings)
+    with dataset_for(task, tmp_path / "d") as dataset:
+        policy = RandomPolicy(dataset.schema.action, [0])
+        report = collect(
+            task, dataset, policy, seed=0, episodes=12, envs=6, workers=1,
+            on_message=messages.append,
+        )  # fmt: skip
+    assert report.episodes == 12
+    assert report.dropped >= 5  # more than what ends a run
+    assert "exit code 7" in messages[0]

@@ -21,8 +21,8 @@ from wmtk.envs import ResolvedTask
 from wmtk.errors import EnvironmentFailedError, UsageError
 from wmtk.version import code_version
 
-ROUND_SECONDS = 0.1  # how long a policy that looks at nothing is left to play at a time
-LONGEST_ROUND = 256  # steps
+ROUND_SECONDS = 0.3  # how long a policy that looks at nothing is left to play at a time
+LONGEST_ROUND = 512  # steps
 FAILURES_IN_A_ROW = 5
 RECENT = 100  # episodes whose mean return is shown
 
@@ -231,12 +231,12 @@ class _Collection:
         for slot, reason in result.failures.items():
             self._obs.pop(slot, None)
             self.dropped += 1
-            self._failures_in_a_row += 1
             self._on_message(f"environment {slot}: episode dropped: {reason}")
-            if self._failures_in_a_row >= FAILURES_IN_A_ROW:
-                raise EnvironmentFailedError(
-                    f"The environment failed {self._failures_in_a_row} times without finishing an "
-                    f"episode; the last time: {reason}",
-                    "What was whole before is in the dataset. Mend the environment; "
-                    "`--workers 0` runs it in this process, where a debugger can follow it.",
-                )
+        self._failures_in_a_row += result.incidents
+        if result.failures and self._failures_in_a_row >= FAILURES_IN_A_ROW:
+            raise EnvironmentFailedError(
+                f"The environment failed {self._failures_in_a_row} times without finishing an "
+                f"episode; the last time: {reason}",
+                "What was whole before is in the dataset. Mend the environment; "
+                "`--workers 0` runs it in this process, where a debugger can follow it.",
+            )

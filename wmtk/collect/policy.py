@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from wmtk.errors import UsageError, WmtkError
 from wmtk.spaces import ArraySpec
 
 Observation = Mapping[str, NDArray[Any]]  # leaves by key, as wmtk.spaces.flatten_value gives them
+DRAWN_AT_ONCE = 256  # random actions
 
 
 class Policy(Protocol):
@@ -41,28 +42,32 @@ class RandomPolicy:
         self._seed = tuple(seed)
         self._low, self._high = action.bound("low"), action.bound("high")
         self._dtype = np.dtype(action.dtype)
-        # A generator for each slot: its actions do not depend on how many others there are.
-        self._generators: dict[int, np.random.Generator] = {}
+        # A stream for each slot: its actions do not depend on how many others there are.
+        self._streams: dict[int, Iterator[NDArray[Any]]] = {}
 
     def begin(self, slot: int) -> None:
         pass
 
-    def _generator(self, slot: int) -> np.random.Generator:
-        if slot not in self._generators:
-            sequence = np.random.SeedSequence([*self._seed, slot])
-            self._generators[slot] = np.random.default_rng(sequence)
-        return self._generators[slot]
-
     def act(self, slots: Sequence[int], obs: Sequence[Observation] = ()) -> list[NDArray[Any]]:
-        return [self._sample(self._generator(slot)) for slot in slots]
+        for slot in slots:
+            if slot not in self._streams:
+                self._streams[slot] = self._stream(slot)
+        return [next(self._streams[slot]) for slot in slots]
 
-    def _sample(self, rng: np.random.Generator) -> NDArray[Any]:
+    def _stream(self, slot: int) -> Iterator[NDArray[Any]]:
+        rng = np.random.default_rng(np.random.SeedSequence([*self._seed, slot]))
+        while True:
+            yield from self._block(rng)
+
+    def _block(self, rng: np.random.Generator) -> NDArray[Any]:
+        """Many actions at once: one alone takes 20 µs, of a game's step of 600."""
+        shape = (DRAWN_AT_ONCE, *self._spec.shape)
         if self._spec.kind != "box" or self._dtype.kind != "f":
-            drawn = rng.integers(self._low, self._high, endpoint=True, dtype=np.int64)
-            return np.asarray(drawn, self._dtype)
+            drawn = rng.integers(self._low, self._high, shape, endpoint=True, dtype=np.int64)
+            return drawn.astype(self._dtype)
         bounded = np.isfinite(self._low) & np.isfinite(self._high)
         low, high = np.where(bounded, self._low, 0), np.where(bounded, self._high, 1)
-        values = np.where(bounded, rng.uniform(low, high), rng.standard_normal(self._low.shape))
+        values = np.where(bounded, rng.uniform(low, high, shape), rng.standard_normal(shape))
         return np.clip(values, self._low, self._high).astype(self._dtype)
 
 

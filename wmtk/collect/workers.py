@@ -12,6 +12,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.collect.slot import Slot, SlotPlan
@@ -30,6 +31,7 @@ class Round:
     began: set[int] = field(default_factory=set)  # slots that are in a new episode
     done: set[int] = field(default_factory=set)  # slots whose plan is fulfilled
     failures: dict[int, str] = field(default_factory=dict)  # slots whose episode was dropped
+    incidents: int = 0  # faults behind them: a process that dies takes all its slots along
     steps: int = 0
 
 
@@ -54,8 +56,12 @@ class SlotGroup:
                 self._play(number, sequence, result)
             except Exception as error:  # whatever an environment raises
                 self._replace(number)
-                kind = "" if isinstance(error, WmtkError) else f"{type(error).__name__}: "
-                result.failures[number] = f"{kind}{error}"
+                result.incidents += 1
+                result.failures[number] = (
+                    error.message
+                    if isinstance(error, WmtkError)
+                    else f"{type(error).__name__}: {error}"
+                )
         return result
 
     def _play(self, number: int, sequence: Sequence[NDArray[Any]], result: Round) -> None:
@@ -150,8 +156,12 @@ class ProcessWorker:
 
     def send(self, actions: Actions) -> None:
         self._sent = actions
+        # One array a slot: hundreds of small ones take longer to send than to play.
+        packed: dict[int, Any] = {
+            slot: np.stack(chosen) if chosen else [] for slot, chosen in actions.items()
+        }
         with contextlib.suppress(OSError):  # if it died, receive() finds out
-            self._connection.send(actions)
+            self._connection.send(packed)
 
     def receive(self) -> Round:
         try:
@@ -186,7 +196,8 @@ class ProcessWorker:
         for number in self._sent:
             self._plans[number] = _retried(self._plans[number])
         self._start()
-        return Round(failures=dict.fromkeys(self._sent, f"the environment failed: {reason}"))
+        failures = dict.fromkeys(self._sent, f"the environment failed: {reason}")
+        return Round(failures=failures, incidents=1)
 
     def _kill(self) -> None:
         self._process.kill()
