@@ -16,6 +16,7 @@ from wmtk.datasets.cache import ChunkCache
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.header import is_vacant, make_folders, read_header, write_header
 from wmtk.datasets.log import Change, Log, State
+from wmtk.datasets.opening import newest_state, past_state
 from wmtk.datasets.part import PartEntry, PartReader, new_part_id, write_part
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.shard import APPEND_LEVEL
@@ -96,14 +97,12 @@ class Dataset:
         """Open for reading ("r") or also appending ("a"); `tag` and `version` go back in time."""
         root = Path(path)
         header = read_header(root)
-        if tag is not None or version is not None:
-            if mode != "r" or (tag is not None and version is not None):
-                raise UsageError("An old version can only be read; name it by tag or by number.")
-            dataset = cls(root, "r", header, _past(root, version, tag))
-            dataset._pinned = True
-        else:
-            dataset = cls(root, mode, header, Log(root).read())
-        dataset._require_parts()
+        if tag is None and version is None:
+            return cls(root, mode, header, newest_state(root))
+        if mode != "r" or (tag is not None and version is not None):
+            raise UsageError("An old version can only be read; name it by tag or by number.")
+        dataset = cls(root, "r", header, past_state(root, version, tag))
+        dataset._pinned = True
         return dataset
 
     def _become_writer(self) -> None:
@@ -128,34 +127,6 @@ class Dataset:
                 )
             retention.clean_staging(self.path)
             retention.collect_garbage(self.path, self._state)
-
-    def _require_parts(self) -> None:
-        """Refuse a dataset of which whole parts are missing, naming them."""
-        while True:
-            present = set(os.listdir(self.path / "parts"))
-            missing = [e.part for e in self._state.parts if e.part not in present]
-            unheard = [] if self._pinned else self._state.unheard_of(present)
-            if not missing and not unheard:
-                return
-            newest = self._state if self._pinned else self._log.read()
-            if newest.version == self.version:
-                break
-            self._state = newest  # there were commits between our reading and our listing
-        if not missing:
-            raise CorruptDatasetError(
-                f"The log of {self.path} ends at version {self.version}, but parts/{unheard[0]} "
-                "is of a later one: records are missing.",
-                "Copy the dataset again, or run `wmtk data repair` to take in what is there.",
-                self.path / "log",
-            )
-        shown = "\n".join(f"  parts/{name}" for name in missing[:10])
-        more = f"\n  and {len(missing) - 10} more" if len(missing) > 10 else ""
-        raise CorruptDatasetError(
-            f"{self.path} is incomplete: {len(missing)} of {len(self._state.parts)} parts are "
-            f"missing:\n{shown}{more}",
-            "Copy the dataset again, or run `wmtk data repair` to go on with what is there.",
-            self.path,
-        )
 
     def close(self) -> None:
         self._resources.close()
@@ -421,10 +392,3 @@ class Dataset:
             durable.sync(self.path / "tags")
         self.refresh()
         self._tidy()
-
-
-def _past(root: Path, version: int | None, tag: str | None) -> State:
-    if tag is not None:
-        found = retention.read_tag(root, tag)
-        return State(found.version, found.parts)
-    return Log(root).read(upto=version)

@@ -109,7 +109,7 @@ def create_exclusively(path: Path, data: bytes) -> None:
             if error.errno in {errno.ENOTSUP, errno.EMLINK, errno.EXDEV}:
                 raise DatasetError(
                     f"The file system of {path.parent} has no hard links, which commits need.",
-                    "Keep datasets that are written to on a local or NFS file system.",
+                    "Keep datasets that are written to on a local file system.",
                     path,
                 ) from error
             raise

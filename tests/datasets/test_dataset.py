@@ -153,6 +153,13 @@ def test_an_old_version_is_opened_by_number(make_dataset, make_episode) -> None:
     ]
 
 
+def test_a_version_that_was_evicted_since_says_so(make_dataset) -> None:
+    dataset = make_dataset([10] * 5)
+    dataset.evict(20)
+    with pytest.raises(EvictedError, match="parts of version 4"):
+        Dataset.open(dataset.path, version=4)
+
+
 def test_follow_gives_every_episode_once_through_compaction(make_dataset, make_episode) -> None:
     writer = make_dataset([3, 4])
     reader = Dataset.open(writer.path)
