@@ -166,7 +166,7 @@ def _render(report: CollectReport) -> Table:
         "episodes": console.human_count(report.episodes),
         "agent steps": console.human_count(report.steps),
         "frames": console.human_count(report.frames),
-        "return": f"{report.mean_return:.2f} ± {report.std_return:.2f}",
+        "return": f"{report.mean_return:.2f} ± {report.std_return:.2f}" if report.episodes else "–",
         "speed": f"{console.human_count(report.steps_per_second, 'step')}/s",
         "seed": str(report.seed),
     }

@@ -167,3 +167,14 @@ def test_a_process_that_dies_counts_once_however_many_environments_it_had(tmp_pa
     assert report.episodes == 12
     assert report.dropped >= 5  # more than what ends a run
     assert "exit code 7" in messages[0]
+
+
+@pytest.mark.slow
+def test_a_short_timeout_does_not_kill_processes_that_start(tmp_path, monkeypatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(4)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    task = resolve("CartPole-v1")
+    with dataset_for(task, tmp_path / "d") as dataset:
+        policy = RandomPolicy(dataset.schema.action, [0])
+        report = collect(task, dataset, policy, seed=0, episodes=2, workers=1, timeout=3)
+    assert (report.episodes, report.dropped) == (2, 0)

@@ -19,6 +19,7 @@ from wmtk.collect.slot import Slot, SlotPlan
 from wmtk.datasets import Episode
 from wmtk.errors import WmtkError
 
+START = 60.0  # seconds that a process may take to start, before any environment can hang
 Actions = Mapping[int, Sequence[NDArray[Any]]]  # for each slot, the actions of the round
 
 
@@ -184,7 +185,7 @@ class ProcessWorker:
                 raise EOFError
             if self._beats.value != seen:
                 seen, since = self._beats.value, time.monotonic()
-            elif time.monotonic() - since > self._timeout:
+            elif time.monotonic() - since > (self._timeout if seen else max(self._timeout, START)):
                 raise TimeoutError
         result = self._connection.recv()
         assert isinstance(result, Round), result
@@ -247,6 +248,7 @@ def _serve(connection: Connection, plans: list[SlotPlan], needs_obs: bool, beats
     def beat() -> None:
         beats.value += 1
 
+    beat()
     group = SlotGroup(plans, needs_obs, beat)
     while True:
         try:
