@@ -94,7 +94,8 @@ def main() -> None:
         frames.build(sources[colour], colour, frames.mixed(games))
     if "resident" in args.only:
         note = "Milliseconds per batch of 50 × 50, median (quartiles)."
-        table = Table("Batches from memory", ("frames", "reader", "time", "ratio"), note)
+        columns = ("frames", "reader", "processor time", "ratio", "by the clock", "ratio ")
+        table = Table("Batches from memory", columns, note)
         for colour, source in sources.items():
             say(f"{colour}: from memory")
             sampling.resident(source, colour, 10 if quick else 60, table, targets)
@@ -107,7 +108,8 @@ def main() -> None:
     if "training" in args.only:
         say("beside training")
         steps = {0.05: 5, 0.2: 2} if quick else {0.05: 60, 0.5: 20, 9.0: 3}
-        show(sampling.training(sources[args.colours[-1]], steps, targets))
+        colour = args.colours[-1]
+        show(sampling.training(sources[colour], colour, steps, targets))
     if "sizes" in args.only:
         for colour, paths in played.items():
             say(f"{colour}: size on disk")

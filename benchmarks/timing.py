@@ -25,6 +25,13 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def times(action: Callable[[], object]) -> tuple[float, float]:
+    """Seconds on the clock and of this process' processor time."""
+    began = time.perf_counter(), time.process_time()
+    action()
+    return time.perf_counter() - began[0], time.process_time() - began[1]
+
+
 @dataclass(frozen=True)
 class Spread:
     """The median of some times and the quartiles around it, in seconds."""
