@@ -1,0 +1,63 @@
+"""`wmtk.load`: a model from its run directory, in a few lines."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import wmtk
+from wmtk.datasets import Source
+from wmtk.errors import RunError, UsageError
+from wmtk.training.train_model import Cadence, train_model
+
+
+@pytest.fixture
+def model(dataset, config, tmp_path):
+    cadence = Cadence(log=2, evaluate=2, checkpoint=2, held_out_batches=1)
+    train_model([Source(dataset)], tmp_path / "run", config, steps=3, cadence=cadence)
+    return wmtk.load(tmp_path / "run")
+
+
+def test_a_loaded_model_sees_reconstructs_and_predicts(model, dataset) -> None:
+    episode = dataset[0]
+    rows = episode.length + 1
+    assert model.encode(episode).shape[0] == rows
+    assert model.observe(episode).deter.shape == (1, rows, 8)
+    assert model.reconstruct(episode)["image"].shape == episode.obs["image"].shape
+    prediction = model.predict(episode, context=5, horizon=10, samples=3)
+    assert prediction.images["image"].shape == (3, 10, 64, 64, 1)
+    assert prediction.reward.shape == prediction.discount.shape == (3, 10)
+    assert (prediction.discount < 1).all()
+    with pytest.raises(UsageError, match="do not fit"):
+        model.predict(episode, context=5, horizon=1000)
+
+
+def test_the_model_that_acts_has_the_states_of_training(model, dataset) -> None:
+    """One row at a time with the raw observation, against the whole episode at once."""
+    episode = dataset[1]
+    inputs = model.inputs(episode)
+    torch.manual_seed(3)
+    whole = model.observe(episode)
+    torch.manual_seed(3)
+    state = model.model.rssm.initial(1)
+    for t in range(episode.length + 1):
+        obs = {key: rows[:, t : t + 1] for key, rows in inputs.obs.items()}
+        embed = model.model.encode(obs)[:, 0]
+        state = model.model.rssm.observe_step(
+            state, inputs.action[:, t], embed, inputs.is_first[:, t]
+        )
+        np.testing.assert_allclose(
+            state.deter.detach().numpy(), whole.deter[:, t].numpy(), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_what_is_no_run_is_refused(tmp_path) -> None:
+    with pytest.raises(RunError, match=r"no run\.json"):
+        wmtk.load(tmp_path)
+
+
+def test_importing_wmtk_does_not_import_torch() -> None:
+    code = "import sys, wmtk; assert 'torch' not in sys.modules; wmtk.load; sys.modules['torch']"
+    subprocess.run([sys.executable, "-c", code], check=True)

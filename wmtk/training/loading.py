@@ -1,0 +1,124 @@
+"""`wmtk.load`: a trained model to use from Python, in numpy arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wmtk.datasets import Episode, Schema
+from wmtk.errors import SchemaMismatchError, UsageError
+from wmtk.models.convolution import to_bytes
+from wmtk.models.rssm import State
+from wmtk.models.world_model import Inputs, WorldModel
+from wmtk.training.batches import ActionCodec
+from wmtk.training.presets import TrainingConfig
+from wmtk.training.run import Run
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model expects of H steps, S times over: arrays (S, H, …)."""
+
+    images: dict[str, NDArray[np.uint8]]
+    reward: NDArray[np.float32]
+    discount: NDArray[np.float32]
+
+
+class LoadedModel:
+    """A world model with its weights, ready to look at episodes and to imagine."""
+
+    def __init__(self, run: Run, which: str, device: str) -> None:
+        self.run = run
+        self.schema = Schema.from_json(run.about["schema"])
+        self.config = TrainingConfig.build(run.config())
+        self.device = torch.device(device)
+        self.actions = ActionCodec(self.schema.action)
+        saved = run.checkpoints.load(which)
+        self.step, self.hash = saved.step, saved.hash
+        self.model = WorldModel(self.config.model, self.schema.obs, self.actions.size)
+        weights = {
+            k.removeprefix("model/"): v for k, v in saved.tensors.items() if k[:6] == "model/"
+        }
+        self.model.load_state_dict(weights)
+        self.model.to(self.device).eval()
+
+    def inputs(self, episode: Episode) -> Inputs:
+        """An episode as a batch of one."""
+        missing = [key for key in self.schema.obs if key not in episode.obs]
+        if missing:
+            raise SchemaMismatchError(
+                f"The model sees {list(self.schema.obs)}, the episode has {list(episode.obs)}.",
+                "Use episodes of the task that the model was trained on.",
+            )
+        arrays = episode.arrays()
+        first = np.arange(len(episode.reward)) == 0
+
+        def one(rows: NDArray[Any]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(rows)).unsqueeze(0).to(self.device)
+
+        return Inputs(
+            obs={key: one(episode.obs[key]) for key in self.schema.obs},
+            action=self.actions.encode(episode.action[None]).to(self.device),
+            reward=one(episode.reward.astype(np.float32)),
+            terminal=one(arrays["terminated"]),
+            is_first=one(first),
+            mask=one(np.ones_like(first)),
+        )
+
+    @torch.no_grad()
+    def encode(self, episode: Episode) -> NDArray[np.float32]:
+        """The embeddings of what is seen: (T+1, E)."""
+        return _numpy(self.model.encode(self.inputs(episode).obs)[0])
+
+    @torch.no_grad()
+    def observe(self, episode: Episode) -> State:
+        """The posterior states of an episode: (1, T+1, …)."""
+        return self.model.observe(self.inputs(episode))
+
+    @torch.no_grad()
+    def reconstruct(self, episode: Episode) -> dict[str, NDArray[np.uint8]]:
+        """What the model makes of each row after seeing it: images (T+1, 64, 64, C)."""
+        return self._images(self.observe(episode).feat[0])
+
+    @torch.no_grad()
+    def imagine(self, state: State, actions: NDArray[Any]) -> State:
+        """The states (N, H, …) that follow a state (N, …) under actions (N, H, …)."""
+        return self.model.rssm.imagine(state, self.actions.encode(actions).to(self.device))
+
+    @torch.no_grad()
+    def predict(
+        self, episode: Episode, *, context: int = 5, horizon: int = 15, samples: int = 1
+    ) -> Prediction:
+        """Look at `context` rows, then go on blindly with the recorded actions."""
+        rows = len(episode.reward)
+        if context < 1 or horizon < 1 or context + horizon > rows:
+            raise UsageError(
+                f"{context} rows of context and {horizon} of prediction do not fit {rows} rows.",
+                "Choose a longer episode or a shorter horizon.",
+            )
+        states = self.observe(episode)
+        last = State(*(part[:, context - 1].expand(samples, -1) for part in states))
+        actions = np.repeat(episode.action[None, context : context + horizon], samples, 0)
+        feat = self.imagine(last, actions).feat
+        return Prediction(
+            self._images(feat), _numpy(self.model.reward(feat)), _numpy(self.model.discount(feat))
+        )
+
+    def _images(self, feat: Tensor) -> dict[str, NDArray[np.uint8]]:
+        return {key: to_bytes(x).cpu().numpy() for key, x in self.model.decode(feat).items()}
+
+
+def load(run: str | Path, which: str = "latest", device: str = "cpu") -> LoadedModel:
+    """The model of a run directory; `which` is a checkpoint's step, "latest" or "best"."""
+    return LoadedModel(Run(Path(run)), which, device)
+
+
+def _numpy(tensor: Tensor) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = tensor.cpu().numpy()
+    return array
