@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 Key = tuple[str, str, int]  # part, array, number of the chunk
+MAX_MARKS = 100_000  # of chunks that were used once: a few megabytes
 
 
 class ChunkCache:
@@ -21,10 +22,16 @@ class ChunkCache:
         self.hits = 0
         self.misses = 0
         self._chunks: OrderedDict[Key, NDArray[Any]] = OrderedDict()
+        self._used_once: set[int] = set()  # hashes of keys
         self._lock = threading.Lock()
 
-    def get(self, key: Key, load: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """The chunk under `key`, loaded if need be.
+    def get(
+        self, key: Key, load: Callable[[], NDArray[Any]], *, at_once: bool = True
+    ) -> NDArray[Any]:
+        """The chunk under `key`, loaded if need be; kept `at_once` or from its second use on.
+
+        Of a dataset much larger than the budget most chunks are not used again soon, and filling
+        fresh memory with one takes as long as decoding it.
 
         Two threads that miss the same chunk at once both load it: decoding twice is cheaper
         than a lock held while decoding.
@@ -36,8 +43,11 @@ class ChunkCache:
                 self.hits += 1
                 return chunk
             self.misses += 1
+            keep = at_once or self._used_before(key)
         chunk = load()
         chunk.setflags(write=False)
+        if not keep:
+            return chunk
         with self._lock:
             if key not in self._chunks and chunk.nbytes <= self.budget:
                 self._chunks[key] = chunk
@@ -46,6 +56,16 @@ class ChunkCache:
                     _, oldest = self._chunks.popitem(last=False)
                     self.bytes -= oldest.nbytes
         return chunk
+
+    def _used_before(self, key: Key) -> bool:
+        """Whether this is not the first time; what was long ago may be forgotten."""
+        mark = hash(key)
+        if mark in self._used_once:
+            return True
+        if len(self._used_once) >= MAX_MARKS:
+            self._used_once.clear()
+        self._used_once.add(mark)
+        return False
 
     def drop_parts(self, parts: Set[str]) -> None:
         """Forget the chunks of parts that are gone."""

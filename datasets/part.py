@@ -322,7 +322,7 @@ class PartReader:
     def _cached(self, path: str, number: int, load: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         if self._cache is None:
             return load()
-        return self._cache.get((self.entry.part, path, number), load)
+        return self._cache.get((self.entry.part, path, number), load, at_once=number == WHOLE)
 
     def read_into(self, path: str, start: int, out: NDArray[Any]) -> None:
         """Fill `out` with the rows of one array from row `start` on."""
