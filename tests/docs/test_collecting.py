@@ -1,0 +1,65 @@
+"""docs/collecting.md: its commands work, on tasks that take less time than those it shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from wmtk.datasets import Dataset
+
+PAGE = Path(__file__).parents[2] / "docs" / "collecting.md"
+pytestmark = pytest.mark.slow
+for package in ("h5py", "minari"):
+    pytest.importorskip(package)
+# Discrete and continuous, one colour and three, as the page's own.
+TASKS = {"atari_pong": "wmtk/Catch-v0", "dmc_cartpole_balance": "wmtk/Reach-v0"}
+
+
+def commands() -> list[list[str]]:
+    found = re.findall(r"^\$ wmtk (.*)$", PAGE.read_text(), re.MULTILINE)
+    return [[TASKS.get(word, word) for word in shlex.split(line)] for line in found]
+
+
+def test_the_commands_work(tmp_path, monkeypatch, run_wmtk) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = []
+    for command in commands():
+        if command[:2] == ["data", "play"]:
+            pytest.importorskip("imageio_ffmpeg")
+        done = run_wmtk(*command)
+        if done.exit_code:
+            refused.append((command, done.stderr))
+    assert [command[1] for command, _ in refused] == ["merge"]
+    assert "differ in their arrays" in refused[0][1]
+    made = {path.name for path in Path("data").iterdir()}
+    assert {"pong.zarr", "cartpole.zarr", "more.zarr", "pong-all.zarr", "train.zarr"} <= made
+    assert Dataset.open("data/pong.zarr").num_steps >= 20_000
+    sides = [Dataset.open(f"data/{side}.zarr").num_episodes for side in ("train", "val")]
+    assert sum(sides) == Dataset.open("data/pong-all.zarr").num_episodes
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["wmtk/Catch-v0", "--episodes", "1"], 0),
+        (["wmtk/Catch-v0", "--episodes", "1", "--append", "--capacity", "1000"], 0),
+        (["wmtk/Catch-v0", "--episodes", "1"], 1),  # it is there already
+        (["wmtk/Ctach-v0", "--episodes", "1"], 2),
+        (["wmtk/Catch-v0"], 2),
+        (["wmtk/Catch-v0", "--episodes", "1", "--policy", "greedy"], 2),
+        (["wmtk/Catch-v0", "--episodes", "1", "--set", "colour=red"], 2),
+    ],
+)
+def test_exit_codes_are_the_documented_ones(tmp_path_factory, run_wmtk, options, code) -> None:
+    out = tmp_path_factory.getbasetemp() / "exit-codes.zarr"
+    assert run_wmtk("collect", *options, "--out", out).exit_code == code
+
+
+def test_the_shares_of_steps_are_equal_and_whole(tmp_path, run_wmtk) -> None:
+    options = ("--steps", 500, "--envs", 3, "--seed", 0, "--json")
+    done = run_wmtk("collect", "wmtk/Catch-v0", "--out", tmp_path / "d", *options)
+    assert json.loads(done.stdout)["steps"] == 3 * 3 * 79  # shares of 167, episodes of 79 steps
