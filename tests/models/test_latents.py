@@ -69,7 +69,9 @@ def test_against_torch_distributions() -> None:
     torch.testing.assert_close(binary.entropy(a), p.entropy())
 
 
-@pytest.mark.parametrize("latent", [Categorical(3, 4), Gaussian(6), Binary(5)], ids=str)
+@pytest.mark.parametrize(
+    "latent", [Categorical(3, 4), Gaussian(6), Binary(5)], ids=lambda x: type(x).__name__
+)
 def test_samples_and_modes_have_the_right_size_and_gradient(latent) -> None:
     stats = torch.randn(2, 7, latent.stats_size, requires_grad=True)
     sample = latent.sample(stats)
