@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -42,24 +41,17 @@ def test_the_commands_work(tmp_path, monkeypatch, run_wmtk) -> None:
     assert sum(sides) == Dataset.open("data/pong-all.zarr").num_episodes
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        (["wmtk/Catch-v0", "--episodes", "1"], 0),
-        (["wmtk/Catch-v0", "--episodes", "1", "--append", "--capacity", "1000"], 0),
-        (["wmtk/Catch-v0", "--episodes", "1"], 1),  # it is there already
-        (["wmtk/Ctach-v0", "--episodes", "1"], 2),
-        (["wmtk/Catch-v0"], 2),
-        (["wmtk/Catch-v0", "--episodes", "1", "--policy", "greedy"], 2),
-        (["wmtk/Catch-v0", "--episodes", "1", "--set", "colour=red"], 2),
-    ],
-)
-def test_exit_codes_are_the_documented_ones(tmp_path_factory, run_wmtk, options, code) -> None:
-    out = tmp_path_factory.getbasetemp() / "exit-codes.zarr"
-    assert run_wmtk("collect", *options, "--out", out).exit_code == code
+EXIT_CODES = [
+    (["wmtk/Catch-v0", "--episodes", "1"], 0),
+    (["wmtk/Catch-v0", "--episodes", "1", "--append", "--capacity", "1000"], 0),
+    (["wmtk/Catch-v0", "--episodes", "1"], 1),  # it is there already
+    (["wmtk/Ctach-v0", "--episodes", "1"], 2),
+    (["wmtk/Catch-v0"], 2),
+    (["wmtk/Catch-v0", "--episodes", "1", "--policy", "greedy"], 2),
+    (["wmtk/Catch-v0", "--episodes", "1", "--set", "colour=red"], 2),
+]
 
 
-def test_the_shares_of_steps_are_equal_and_whole(tmp_path, run_wmtk) -> None:
-    options = ("--steps", 500, "--envs", 3, "--seed", 0, "--json")
-    done = run_wmtk("collect", "wmtk/Catch-v0", "--out", tmp_path / "d", *options)
-    assert json.loads(done.stdout)["steps"] == 3 * 3 * 79  # shares of 167, episodes of 79 steps
+def test_exit_codes_are_the_documented_ones(tmp_path, run_wmtk) -> None:
+    for options, code in EXIT_CODES:
+        assert run_wmtk("collect", *options, "--out", tmp_path / "d").exit_code == code, options
