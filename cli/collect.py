@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from wmtk.collect import CollectProgress, CollectReport
     from wmtk.envs import ResolvedTask
-
-INTERRUPTED = 130
 
 
 def collect(
@@ -80,7 +78,7 @@ def collect(
     if (steps is None) == (episodes is None):
         raise UsageError("How much is to be collected?", "Pass either --steps or --episodes.")
     seed = secrets.randbelow(2**31) if seed is None else seed
-    resolved = resolve(task, **_options(settings or []))
+    resolved = resolve(task, **console.pairs(settings or []))
     _echo(resolved, seed)
     find_policy(policy)  # a wrong name must not leave an empty dataset behind
     keys = [key.strip() for key in store_info.split(",") if key.strip()]
@@ -137,17 +135,7 @@ def _say_how_to_go_on(options: str) -> int:
         highlight=False,
         soft_wrap=True,
     )
-    return INTERRUPTED
-
-
-def _options(pairs: list[str]) -> dict[str, Any]:
-    options = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--set {pair} lacks a value.", "Write it as --set name=value.")
-        options[name] = value
-    return options
+    return console.INTERRUPTED
 
 
 def _echo(task: ResolvedTask, seed: int) -> None:

@@ -10,7 +10,7 @@ import json as jsonlib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +29,7 @@ T = TypeVar("T")
 out = Console()
 err = Console(stderr=True)
 
+INTERRUPTED = 130  # exit code: what a shell reports for a command that Ctrl-C ended
 PLAIN_INTERVAL = 5.0  # seconds between progress lines where there is no terminal
 
 
@@ -63,6 +64,28 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def pairs(texts: Iterable[str]) -> dict[str, str]:
+    """The `--set name=value` options of a command, values as they were typed."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--set {text} lacks a value.", "Write it as --set name=value.")
+        found[name] = value
+    return found
+
+
+def settings(texts: Iterable[str]) -> dict[str, Any]:
+    """The same with values as in JSON: numbers, true, null, or else text."""
+    found: dict[str, Any] = {}
+    for name, value in pairs(texts).items():
+        try:
+            found[name] = jsonlib.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wmtk.cli import console
 from wmtk.cli.console import human_count
 from wmtk.cli.data_options import (
     DatasetPath,
@@ -21,7 +21,6 @@ from wmtk.cli.data_options import (
     open_dataset,
     say,
 )
-from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
     from wmtk.datasets.convert import ExportReport, ImportReport
@@ -167,7 +166,7 @@ def import_dataset(
     overwrite = may_replace(out, yes=yes)
     with staged(out, overwrite=overwrite) as path, counted("import", "episode") as report:
         result = convert.import_dataset(
-            source, path, format=format, progress=report, **_options(settings)
+            source, path, format=format, progress=report, **console.settings(settings or [])
         )
     result = replace(result, path=out)
     say(result, _converted(result), json=json)
@@ -195,22 +194,10 @@ def export_dataset(
     from wmtk.datasets import convert
 
     with open_dataset(dataset, tag) as opened, counted("export", "episode") as report:
-        result = convert.export_dataset(opened, out, format, progress=report, **_options(settings))
+        result = convert.export_dataset(
+            opened, out, format, progress=report, **console.settings(settings or [])
+        )
     say(result, _converted(result), json=json)
-
-
-def _options(settings: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE pairs with values as in JSON: numbers, true, or else text."""
-    options: dict[str, Any] = {}
-    for setting in settings or ():
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise UsageError(f"--set {setting} has no value.", "Write --set NAME=VALUE.")
-        try:
-            options[name] = jsonlib.loads(value)
-        except ValueError:
-            options[name] = value
-    return options
 
 
 def _converted(report: ImportReport | ExportReport) -> str:

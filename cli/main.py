@@ -34,8 +34,6 @@ COMMANDS: dict[str, Lazy] = {
     "doctor": Lazy("wmtk.cli.doctor", "doctor", "Show versions, devices and what is missing."),
 }
 
-INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended
-
 
 class LazyGroup(TyperGroup):
     """Shows COMMANDS in the help by placeholders; loads the real command once it is named."""
@@ -69,7 +67,7 @@ def load(name: str) -> Any:
 
 def _report(error: BaseException, *, debug: bool) -> int:
     """Tell the user about `error`, shortly or with its traceback; the exit code."""
-    from wmtk.cli.console import print_error
+    from wmtk.cli.console import INTERRUPTED, print_error
 
     if isinstance(error, KeyboardInterrupt):
         print_error("interrupted.")

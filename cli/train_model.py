@@ -46,12 +46,11 @@ def train_model(
     The run directory has the settings, metrics.jsonl, TensorBoard files and checkpoints. Ctrl-C
     loses what came after the last checkpoint; the same command with --resume goes on from it.
     """
-    from wmtk.config import parse_overrides
     from wmtk.training.device import choose_device
     from wmtk.training.presets import training_config
     from wmtk.training.train_model import train_model as run
 
-    config = training_config(preset, tuple(ablate or ()), parse_overrides(overrides or []))
+    config = training_config(preset, tuple(ablate or ()), console.settings(overrides or []))
     chosen = choose_device(device)
     console.err.print(f"preset {preset} on {chosen}, seed {seed}", highlight=False)
     with console.progress("Training", steps, noun="update") as bar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import fcntl
 import hashlib
@@ -19,6 +20,8 @@ from typing import Any
 from wmtk.errors import CorruptDatasetError, DatasetError, ReadOnlyError, StorageFullError
 
 SYNC_THREADS = 8
+# What to do about damage, whichever file has it.
+HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
 MAX_JSON_BYTES = 256 * 2**20
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _UNREADABLE = {errno.ELOOP, errno.EIO, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENXIO}
@@ -138,6 +141,11 @@ def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
         remove_tree(holder)
 
 
+def now() -> str:
+    """The time for people to read; nothing is ever ordered by it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
 def remove_tree(path: Path) -> None:
     """Delete a folder; files that vanish meanwhile are fine."""
     shutil.rmtree(path, ignore_errors=True)
@@ -191,14 +199,14 @@ def sealed(document: dict[str, Any]) -> dict[str, Any]:
 def unsealed(document: Any, path: Path) -> dict[str, Any]:
     """The document without its checksum, which must be right."""
     if not isinstance(document, dict):
-        raise CorruptDatasetError(f"{path} is not a JSON object.", _REPAIR, path)
+        raise CorruptDatasetError(f"{path} is not a JSON object.", HINT, path)
     content = {key: value for key, value in document.items() if key != "checksum"}
     try:
         intact = document.get("checksum") == _digest(content)
     except (ValueError, RecursionError):
         intact = False
     if not intact:
-        raise CorruptDatasetError(f"{path} was altered: its checksum is wrong.", _REPAIR, path)
+        raise CorruptDatasetError(f"{path} was altered: its checksum is wrong.", HINT, path)
     return content
 
 
@@ -218,7 +226,7 @@ def open_regular(path: Path) -> int:
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise CorruptDatasetError(f"{path} is not a regular file.", _REPAIR, path)
+        raise CorruptDatasetError(f"{path} is not a regular file.", HINT, path)
     return descriptor
 
 
@@ -226,7 +234,7 @@ def unreadable(path: Path, error: OSError) -> CorruptDatasetError:
     what = "is a symbolic link, which a dataset never contains"
     if error.errno != errno.ELOOP:
         what = f"cannot be read ({error.strerror})"
-    return CorruptDatasetError(f"{path} {what}.", _REPAIR, path)
+    return CorruptDatasetError(f"{path} {what}.", HINT, path)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -236,7 +244,7 @@ def read_bytes(path: Path) -> bytes:
         size = os.fstat(descriptor).st_size
         if size > MAX_JSON_BYTES:
             raise CorruptDatasetError(
-                f"{path} has {size} bytes, more than any metadata file of a dataset.", _REPAIR, path
+                f"{path} has {size} bytes, more than any metadata file of a dataset.", HINT, path
             )
         blocks = []
         while block := os.read(descriptor, 2**20):
@@ -254,7 +262,4 @@ def parse(data: bytes, path: Path) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise CorruptDatasetError(f"{path} is not valid JSON ({error}).", _REPAIR, path) from error
-
-
-_REPAIR = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
+        raise CorruptDatasetError(f"{path} is not valid JSON ({error}).", HINT, path) from error

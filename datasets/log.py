@@ -8,7 +8,6 @@ deleted: opening stays quick and the folder small however long a dataset lives.
 
 from __future__ import annotations
 
-import datetime
 import os
 import re
 import socket
@@ -178,7 +177,7 @@ class Log:
                 {
                     "version": version,
                     "why": change.why,
-                    "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                    "time": durable.now(),
                     "writer": f"{socket.gethostname()}:{os.getpid()}",
                     "add": [entry.to_json() for entry in add],
                     "remove": list(change.remove),

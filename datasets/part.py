@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import hashlib
 import math
 import os
@@ -27,7 +26,6 @@ from wmtk.datasets.shard import ArrayRecord, ShardReader, data_file, verify_file
 from wmtk.errors import CorruptDatasetError, DatasetError
 
 PART_ID = re.compile(r"p[0-9]{8,}-[0-9a-f]{8}")
-_HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
 _EPISODE_ID = re.compile(r"[0-9a-f]{16}")
 MAX_PART_ROWS = 2**31
 MAX_ARRAY_BYTES = 2**40  # of one array of a part, decoded
@@ -76,7 +74,7 @@ class PartEntry:
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CorruptDatasetError(
-                f"{path} describes a part wrongly ({error!r}).", _HINT, path
+                f"{path} describes a part wrongly ({error!r}).", durable.HINT, path
             ) from error
         counts = {len(entry.ids), len(entry.lengths), len(entry.returns), len(entry.ends)}
         sane = (
@@ -93,7 +91,7 @@ class PartEntry:
         )
         if not sane:
             raise CorruptDatasetError(
-                f"{path} describes an impossible part {entry.part!r}.", _HINT, path
+                f"{path} describes an impossible part {entry.part!r}.", durable.HINT, path
             )
         return entry
 
@@ -212,7 +210,7 @@ def _attributes(
         start += episode.length + 1
     return {
         "part": part,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": durable.now(),
         "episodes": table,
         "provenance": makers,
         "arrays": {path: asdict(record) for path, record in records.items()},
@@ -232,7 +230,7 @@ def _description(
         seeds = [row["seed"] for row in attributes["episodes"]]
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         message = f"{path} does not describe a part ({error!r})."
-        raise CorruptDatasetError(message, _HINT, path) from error
+        raise CorruptDatasetError(message, durable.HINT, path) from error
     rows = [length + 1 for length in entry.lengths]
     starts = [stop - count for stop, count in zip(accumulate(rows), rows, strict=True)]
     sane = (
@@ -243,7 +241,7 @@ def _description(
     )
     if not sane:
         message = f"{path} lists other episodes or arrays than the commit log."
-        raise CorruptDatasetError(message, _HINT, path)
+        raise CorruptDatasetError(message, durable.HINT, path)
     return attributes, records
 
 
@@ -276,7 +274,9 @@ class PartReader:
         data = durable.read_bytes(metadata)
         if hashlib.sha256(data).hexdigest() != entry.digest:
             raise CorruptDatasetError(
-                f"{metadata} was altered: it is not what the commit log recorded.", _HINT, metadata
+                f"{metadata} was altered: it is not what the commit log recorded.",
+                durable.HINT,
+                metadata,
             )
         self.attributes, self._records = _description(
             durable.parse(data, metadata), entry, metadata
@@ -308,7 +308,7 @@ class PartReader:
         problems += [f"  {path} is missing" for path in self._specs if path not in self._records]
         if problems:
             raise CorruptDatasetError(
-                f"{self.path} is incomplete:\n" + "\n".join(problems), _HINT, self.path
+                f"{self.path} is incomplete:\n" + "\n".join(problems), durable.HINT, self.path
             )
 
     def shard(self, path: str) -> ShardReader:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,7 +80,7 @@ def write_tag(root: Path, name: str, state: State, note: str = "") -> Tag:
 
 
 def _create_tag(root: Path, path: Path, name: str, state: State, note: str) -> Tag:
-    tag = Tag(name, state.version, _now(), note, state.parts)
+    tag = Tag(name, state.version, durable.now(), note, state.parts)
     document: dict[str, Any] = {
         "tag": name,
         "version": tag.version,
@@ -208,7 +207,3 @@ def _size(folder: Path) -> int:
             with contextlib.suppress(FileNotFoundError):
                 size += Path(parent, name).lstat().st_size
     return size
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -21,7 +21,7 @@ import numpy as np
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
 
-from wmtk.datasets.durable import open_regular, read_bytes, to_bytes, unreadable, write_file
+from wmtk.datasets.durable import HINT, open_regular, read_bytes, to_bytes, unreadable, write_file
 from wmtk.errors import CorruptDatasetError
 from wmtk.spaces import ArraySpec
 
@@ -33,7 +33,6 @@ MAX_CHUNK_BYTES = 64 * 2**20
 SMALL_FILE = 32 * 2**10  # bytes: read at once, index and chunks
 MAX_RATIO = 2**16  # zstd reaches half of it, on blocks of one repeated byte
 _CRC = struct.Struct("<I")
-_HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
 
 
 def chunk_rows(spec: ArraySpec, rows: int) -> int:
@@ -165,7 +164,7 @@ class ShardReader:
         self._index = self._read_index(record.bytes)  # (chunks, 2): offset and size
 
     def _corrupt(self, problem: str) -> CorruptDatasetError:
-        return CorruptDatasetError(f"{self.path} {problem}.", _HINT, self.path)
+        return CorruptDatasetError(f"{self.path} {problem}.", HINT, self.path)
 
     def _read(self, length: int, offset: int) -> bytes:
         content = self._content

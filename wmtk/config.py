@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -39,20 +38,6 @@ class Config(BaseModel):
                 raise _unknown(name, inner)
             inner[last] = value
         return type(self).build(values)
-
-
-def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
-    """`name=value` texts from a command line; values are JSON, or else text."""
-    overrides: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise ConfigError(f"--set {pair} lacks a value.", "Write it as --set name=value.")
-        try:
-            overrides[name] = json.loads(text)
-        except json.JSONDecodeError:
-            overrides[name] = text
-    return overrides
 
 
 def _unknown(name: str, known: Mapping[str, Any]) -> ConfigError:

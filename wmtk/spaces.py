@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Mapping
@@ -87,11 +88,13 @@ class ArraySpec:
             )
 
     @property
+    def numbers(self) -> int:
+        """How many numbers a row has."""
+        return math.prod(self.shape)
+
+    @property
     def row_bytes(self) -> int:
-        size = np.dtype(self.dtype).itemsize
-        for length in self.shape:
-            size *= length
-        return size
+        return np.dtype(self.dtype).itemsize * self.numbers
 
     @property
     def is_image(self) -> bool:
@@ -208,7 +211,7 @@ class ArraySpec:
 def _fits(spec: ArraySpec, bound: Bound) -> bool:
     """Whether a bound has the right number of values, all of which the dtype can hold."""
     values = bound if isinstance(bound, tuple) else (bound,)
-    if isinstance(bound, tuple) and len(bound) != spec.row_bytes // np.dtype(spec.dtype).itemsize:
+    if isinstance(bound, tuple) and len(bound) != spec.numbers:
         return False
     if spec.kind == "discrete" and (spec.shape or type(bound) is not int):
         return False

@@ -120,3 +120,17 @@ def test_progress_on_a_terminal(monkeypatch):
     with progress("write", 3e6, noun="byte") as bar:
         bar.advance(3e6)
     assert "3.00 MB" in screen.getvalue()
+
+
+def test_settings_are_json_or_text_and_need_a_value() -> None:
+    texts = ["depth=4", "rgb=true", "name=pong", "a.b=[1, 2]", "equation=x=y"]
+    assert console.settings(texts) == {
+        "depth": 4,
+        "rgb": True,
+        "name": "pong",
+        "a.b": [1, 2],
+        "equation": "x=y",
+    }
+    assert console.pairs(["depth=4"]) == {"depth": "4"}
+    with pytest.raises(UsageError, match="lacks a value"):
+        console.pairs(["depth"])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from wmtk.datasets import Dataset, Prefetcher, SequenceSampler, log, part, retention
+from wmtk.datasets import Dataset, Prefetcher, SequenceSampler, durable
 from wmtk.datasets.validate import validate
 from wmtk.errors import ReadOnlyError
 
@@ -104,8 +104,7 @@ def backward_clock(monkeypatch) -> list[datetime.datetime]:
             return shown[-1]
 
     clock = types.SimpleNamespace(**{**vars(datetime), "datetime": Clock})
-    for module in (log, part, retention):
-        monkeypatch.setattr(module, "datetime", clock)
+    monkeypatch.setattr(durable, "datetime", clock)
     return shown
 
 

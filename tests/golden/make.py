@@ -23,7 +23,7 @@ from unittest import mock
 
 import numpy as np
 
-from wmtk.datasets import Dataset, Episode, Provenance, Schema, log, part, retention
+from wmtk.datasets import Dataset, Episode, Provenance, Schema, durable
 from wmtk.spaces import ArraySpec
 
 LENGTHS = [5, 9, 1, 7, 12, 3, 6]  # in steps; the first is evicted, the next three are compacted
@@ -157,9 +157,7 @@ def _fixed_surroundings() -> Iterator[None]:
             (uuid, "uuid4", lambda: uuid.UUID(int=42)),
             (socket, "gethostname", lambda: "golden"),
             (os, "getpid", lambda: 1),
-            (log, "datetime", clock),
-            (part, "datetime", clock),
-            (retention, "datetime", clock),
+            (durable, "datetime", clock),
         ]:
             stack.enter_context(mock.patch.object(target, name, value))
         yield

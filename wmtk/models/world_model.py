@@ -62,7 +62,7 @@ class WorldModel(nn.Module):
         for key, spec in self.images.items():
             check_image(key, spec.shape)
         L, U = config.layers, config.units
-        self.vector_size = sum(_numbers(spec) for spec in self.vectors.values())
+        self.vector_size = sum(spec.numbers for spec in self.vectors.values())
         self.encoders = nn.ModuleDict(
             {
                 _safe(key): ConvEncoder(spec.shape[-1], config.depth)
@@ -184,13 +184,6 @@ class WorldModel(nn.Module):
             nll = losses.discount_nll(logits, inputs.terminal, config.discount)
             terms["discount"] = config.discount_scale * losses.masked_mean(nll, mask)
         return terms
-
-
-def _numbers(spec: ArraySpec) -> int:
-    count = 1
-    for size in spec.shape:
-        count *= size
-    return count
 
 
 def _safe(key: str) -> str:

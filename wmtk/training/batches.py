@@ -26,8 +26,7 @@ class ActionCodec:
             self.sizes = (spec.bound("high") - spec.bound("low") + 1).ravel().tolist()
         else:
             self.sizes = []
-        numbers = int(np.prod(spec.shape))
-        self.size = sum(self.sizes) if self.sizes else numbers
+        self.size = sum(self.sizes) if self.sizes else spec.numbers
         if self.size > 4096:
             raise ConfigError(f"{self.size} action values are more than a model can take.")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from wmtk.datasets import durable
 from wmtk.errors import CheckpointError
@@ -106,6 +106,18 @@ class Checkpoints:
                 "Use an earlier checkpoint: delete this folder and point `latest` to another.",
             )
         return Checkpoint(document["step"], load(data), document["state"], digest)
+
+
+def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
+    """A module's weights under a prefix."""
+    return {f"{prefix}/{name}": value for name, value in module.state_dict().items()}
+
+
+def restore_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    start = f"{prefix}/"
+    module.load_state_dict(
+        {key.removeprefix(start): v for key, v in tensors.items() if key.startswith(start)}
+    )
 
 
 def optimizer_tensors(prefix: str, adam: torch.optim.Adam) -> dict[str, Tensor]:

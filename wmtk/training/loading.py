@@ -17,6 +17,7 @@ from wmtk.models.convolution import to_bytes
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.batches import ActionCodec
+from wmtk.training.checkpoint import restore_module
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
 
@@ -42,10 +43,7 @@ class LoadedModel:
         saved = run.checkpoints.load(which)
         self.step, self.hash = saved.step, saved.hash
         self.model = WorldModel(self.config.model, self.schema.obs, self.actions.size)
-        weights = {
-            k.removeprefix("model/"): v for k, v in saved.tensors.items() if k[:6] == "model/"
-        }
-        self.model.load_state_dict(weights)
+        restore_module("model", self.model, saved.tensors)
         self.model.to(self.device).eval()
 
     def inputs(self, episode: Episode) -> Inputs:

@@ -16,7 +16,12 @@ from wmtk.models.losses import masked_mean, squared_error
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.batches import ActionCodec, to_inputs
-from wmtk.training.checkpoint import optimizer_tensors, restore_optimizer
+from wmtk.training.checkpoint import (
+    module_tensors,
+    optimizer_tensors,
+    restore_module,
+    restore_optimizer,
+)
 from wmtk.training.optimizer import Optimizer
 from wmtk.training.presets import TrainingConfig
 
@@ -72,11 +77,9 @@ class ModelTrainer:
         return metrics
 
     def tensors(self) -> dict[str, Tensor]:
-        weights = {f"model/{name}": value for name, value in self.model.state_dict().items()}
+        weights = module_tensors("model", self.model)
         return weights | optimizer_tensors("adam/model", self.optimizer.adam)
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        prefix = "model/"
-        weights = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        self.model.load_state_dict(weights)
+        restore_module("model", self.model, tensors)
         restore_optimizer("adam/model", self.optimizer.adam, tensors)

@@ -8,7 +8,6 @@ metrics.jsonl, tensorboard/, checkpoints/, videos/, report/
 
 from __future__ import annotations
 
-import datetime
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +54,7 @@ class Run:
             {
                 "format": FORMAT,
                 "kind": kind,
-                "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                "created": durable.now(),
                 "code_version": code_version(),
                 **about,
             }
@@ -78,6 +77,6 @@ class Run:
 
     def note_command(self) -> None:
         """Add the command that is running to command.txt."""
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        now = durable.now()
         with (self.path / "command.txt").open("a") as file:
             file.write(f"{now}  {' '.join(sys.argv)}\n")
