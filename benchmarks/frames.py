@@ -50,12 +50,9 @@ def played(folder: Path, colour: str, steps: int) -> dict[str, Path]:
 
 
 def _play(game: str, path: Path, colour: str, steps: int) -> None:
-    import cv2
-
     from wmtk.envs.atari import AtariEnv
     from wmtk.envs.options import AtariOptions
 
-    cv2.setNumThreads(1)  # the two processes have two cores
     env = AtariEnv(game, AtariOptions(rgb=colour == "rgb"))
     rng = np.random.default_rng(0)
     staging = path.with_suffix(".part")

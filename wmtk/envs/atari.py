@@ -10,15 +10,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from wmtk.envs.options import AtariOptions, did_you_mean
+from wmtk.envs.scaling import AreaScaler
 from wmtk.errors import MissingDependencyError, TaskError
 
 try:
     import ale_py
-    import cv2
     from ale_py import roms
 except ImportError as error:
-    package = "opencv-python-headless" if error.name == "cv2" else "ale-py"
-    raise MissingDependencyError(package, "atari", "An Atari task") from error
+    raise MissingDependencyError("ale-py", "atari", "An Atari task") from error
 
 Image = NDArray[np.uint8]
 
@@ -93,6 +92,8 @@ class AtariEnv(gym.Env[Image, np.int64]):
         height, width = self.ale.getScreenDims()
         shape = (height, width, 3) if self.options.rgb else (height, width)
         self._screens = [np.zeros(shape, np.uint8) for _ in range(POOLED)]
+        size = self.options.size
+        self._shrink = AreaScaler(height, width, size, via=VIA if size < VIA else None)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -138,15 +139,6 @@ class AtariEnv(gym.Env[Image, np.int64]):
             self.ale.getScreenRGB(screen)
         else:
             self.ale.getScreenGrayscale(screen)
-
-    def _shrink(self, screen: Image) -> Image:
-        size = self.options.size
-        image: Any = screen
-        if size < VIA:
-            image = cv2.resize(image, (VIA, VIA), interpolation=cv2.INTER_AREA)
-        image = cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
-        pixels: Image = image.reshape(size, size, -1)
-        return pixels
 
     def render(self) -> Image | None:
         return self.ale.getScreenRGB() if self.render_mode == "rgb_array" else None

@@ -105,8 +105,7 @@ def resolve(task: str, **options: Any) -> ResolvedTask:
         from wmtk.envs import atari
 
         env_id = atari.ale_id(atari.find_rom(task))
-        packages = ["ale-py", *foreign.providers("cv2")]  # OpenCV has several distributions
-        return _resolved(task, "atari", env_id, AtariOptions, options, packages)
+        return _resolved(task, "atari", env_id, AtariOptions, options, ["ale-py"])
     if task.startswith("dmc_"):
         from wmtk.envs import dmc
 
