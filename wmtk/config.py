@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from wmtk.errors import ConfigError, MissingDependencyError
 
-from wmtk.errors import ConfigError
+try:
+    from pydantic import BaseModel, ConfigDict, ValidationError
+except ImportError as _error:
+    raise MissingDependencyError("pydantic", "train", "Reading settings") from _error
 
 
 class Config(BaseModel):
@@ -27,26 +30,55 @@ class Config(BaseModel):
     def changed(self, overrides: Mapping[str, Any]) -> Self:
         """These settings with some of them replaced, by dotted name: {"rssm.deter": 200}."""
         values = self.model_dump()
+        names = [name for name, _ in _dotted(values)]
         for name, value in overrides.items():
             *parents, last = name.split(".")
             inner = values
-            for depth, parent in enumerate(parents):
-                if not isinstance(inner.get(parent), dict):
-                    raise _unknown(".".join(parents[: depth + 1]), inner)
-                inner = inner[parent]
+            for parent in parents:
+                inner = inner.get(parent, {})
+                if not isinstance(inner, dict):
+                    inner = {}
             if last not in inner:
-                raise _unknown(name, inner)
+                raise _unknown(name, names)
             inner[last] = value
         return type(self).build(values)
 
+    def differences(self, other: Self) -> dict[str, tuple[Any, Any]]:
+        """The settings that are not the same in `other`, by dotted name: (here, there)."""
+        here, there = dict(_dotted(self.model_dump())), dict(_dotted(other.model_dump()))
+        names = dict.fromkeys([*here, *there])
+        return {n: (here.get(n), there.get(n)) for n in names if here.get(n) != there.get(n)}
 
-def _unknown(name: str, known: Mapping[str, Any]) -> ConfigError:
-    last = name.rpartition(".")[2]
-    close = difflib.get_close_matches(last, list(known), n=1, cutoff=0.5)
-    hint = f"Did you mean {close[0]!r}? " if close else ""
-    return ConfigError(
-        f"There is no setting {name!r}.", f"{hint}Settings there: {', '.join(known)}."
-    )
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence with the names of `known` that `name` may stand for, or nothing."""
+    names = list(known)
+    ends: dict[str, list[str]] = {}  # somebody may have left out what comes before the last dot
+    for candidate in names:
+        ends.setdefault(candidate.rpartition(".")[2], []).append(candidate)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    for end in difflib.get_close_matches(name.rpartition(".")[2], ends, n=3, cutoff=0.7):
+        close += ends[end]
+    *rest, last = [f"'{found}'" for found in dict.fromkeys(close)][:3] or [""]
+    if not last:
+        return ""
+    return f"Did you mean {', '.join(rest)}{' or ' if rest else ''}{last}?"
+
+
+def _dotted(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every single setting with its dotted name."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _unknown(name: str, known: list[str]) -> ConfigError:
+    parent = name.rpartition(".")[0]
+    inside = [other for other in known if other.rpartition(".")[0] == parent] or known
+    hint = f"{nearest(name, known)} Settings: {', '.join(inside)}."
+    return ConfigError(f"There is no setting {name!r}.", hint.strip())
 
 
 def _explain(cls: type[Config], error: ValidationError) -> tuple[str, str]:

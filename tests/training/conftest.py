@@ -40,5 +40,9 @@ def config() -> TrainingConfig:
             "model.rssm.classes": 4,
             "data.batch_size": 2,
             "data.length": 6,
+            "cadence.log": 2,
+            "cadence.evaluate": 3,
+            "cadence.checkpoint": 4,
+            "cadence.held_out_batches": 1,
         },
     )

@@ -10,13 +10,12 @@ import torch
 import wmtk
 from wmtk.datasets import Source
 from wmtk.errors import RunError, UsageError
-from wmtk.training.train_model import Cadence, train_model
+from wmtk.training.train_model import train_model
 
 
 @pytest.fixture
 def model(dataset, config, tmp_path):
-    cadence = Cadence(log=2, evaluate=2, checkpoint=2, held_out_batches=1)
-    train_model([Source(dataset)], tmp_path / "run", config, steps=3, cadence=cadence)
+    train_model([Source(dataset)], tmp_path / "run", config, steps=3)
     return wmtk.load(tmp_path / "run")
 
 

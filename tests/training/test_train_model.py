@@ -13,13 +13,10 @@ from wmtk.datasets import Source
 from wmtk.errors import CheckpointError, DivergedError, RunError
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.run import Run
-from wmtk.training.train_model import Cadence, train_model
-
-CADENCE = Cadence(log=2, evaluate=3, checkpoint=4, held_out_batches=1)
+from wmtk.training.train_model import train_model
 
 
 def train(dataset, out, config, steps, **options) -> Run:
-    options.setdefault("cadence", CADENCE)
     return train_model([Source(dataset)], out, config, steps=steps, **options)
 
 
@@ -35,10 +32,8 @@ def test_two_halves_are_the_whole_bit_for_bit(dataset, config, tmp_path) -> None
 
 
 def test_evaluating_more_often_changes_nothing(dataset, config, tmp_path) -> None:
-    often = train(dataset, tmp_path / "a", config, 6, cadence=replace(CADENCE, evaluate=1))
-    never = train(
-        dataset, tmp_path / "b", config, 6, val_fraction=0.1, cadence=replace(CADENCE, evaluate=99)
-    )
+    often = train(dataset, tmp_path / "a", config.changed({"cadence.evaluate": 1}), 6)
+    never = train(dataset, tmp_path / "b", config.changed({"cadence.evaluate": 99}), 6)
     a, b = often.checkpoints.load().tensors, never.checkpoints.load().tensors
     assert all(torch.equal(a[name], b[name]) for name in a)
 

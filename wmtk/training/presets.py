@@ -7,11 +7,12 @@ set of changes to a preset. docs/dreamerv2.md says where each number comes from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from wmtk.config import Config
+from wmtk.config import Config, nearest
 from wmtk.errors import ConfigError
 from wmtk.models.world_model import WorldModelConfig
+from wmtk.training.cadence import Cadence
 from wmtk.training.data import DataConfig
 from wmtk.training.optimizer import OptimizerConfig
 
@@ -22,6 +23,9 @@ class TrainingConfig(Config):
     model: WorldModelConfig = WorldModelConfig()
     optimizer: OptimizerConfig = OptimizerConfig(rate=2e-4)
     data: DataConfig = DataConfig()
+    cadence: Cadence = Cadence()
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    compile: bool = False
 
 
 Changes = Mapping[str, Any]
@@ -68,7 +72,8 @@ ABLATIONS: Mapping[str, Changes] = {
 
 def named(what: str, known: Mapping[str, Changes], name: str) -> Changes:
     if name not in known:
-        raise ConfigError(f"There is no {what} {name!r}.", f"There are: {', '.join(known)}.")
+        hint = f"{nearest(name, known)} There are: {', '.join(known)}."
+        raise ConfigError(f"There is no {what} {name!r}.", hint.strip())
     return known[name]
 
 

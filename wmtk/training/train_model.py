@@ -13,22 +13,13 @@ from torch import Tensor
 
 from wmtk.datasets import Dataset, Prefetcher, SequenceSampler, Source
 from wmtk.errors import RunError, UsageError
+from wmtk.training.cadence import Cadence
 from wmtk.training.checkpoint import random_tensors, restore_random
 from wmtk.training.data import make_sampler
 from wmtk.training.metrics import MetricsLog
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
-
-
-@dataclass(frozen=True)
-class Cadence:
-    """How often things happen, in updates."""
-
-    log: int = 50
-    evaluate: int = 500
-    checkpoint: int = 500
-    held_out_batches: int = 4
 
 
 @dataclass(frozen=True)
@@ -50,11 +41,9 @@ def train_model(
     val_fraction: float = 0.1,
     device: str = "cpu",
     resume: bool = False,
-    cadence: Cadence | None = None,
     on_progress: Callable[[TrainProgress], None] = lambda _: None,
 ) -> Run:
     """Train a world model for `steps` updates in all, in a run directory."""
-    cadence = cadence or Cadence()
     data = [_identity(source.dataset) for source in sources]
     if resume and (out / "run.json").exists():
         run = Run(out)
@@ -71,7 +60,7 @@ def train_model(
     trainer = ModelTrainer(config, sources[0].dataset.schema, torch.device(device))
     train = make_sampler(config.data, sources, seed, val_fraction=val_fraction)
     held = _held_out(config, sources, seed, val_fraction)
-    training = _Training(run, trainer, train, held, cadence, on_progress)
+    training = _Training(run, trainer, train, held, config.cadence, on_progress)
     training.run(steps)
     return run
 
