@@ -36,3 +36,26 @@ def test_a_schedule_is_linear_and_stays_at_its_end() -> None:
         [3e-3, 1.65e-3, 3e-4, 3e-4]
     )
     assert value(0.5, 7) == 0.5
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
+def test_a_gradient_that_is_not_finite_never_reaches_the_weights(scaled) -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0]))
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0) if scaled else None
+    optimizer = Optimizer(OptimizerConfig(rate=0.1), [weight], scaler)
+    norm = optimizer.update((weight * torch.inf).sum(), 0)
+    assert not torch.isfinite(norm)
+    assert weight.item() == 1
+    assert scaler is None or scaler.get_scale() == 4
+    assert torch.isfinite(optimizer.update((2 * weight).sum(), 1))
+    assert 0 < weight.item() < 1
+
+
+def test_scaling_the_loss_leaves_the_update_as_it_is() -> None:
+    weights = [torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2)]
+    scalers = [None, torch.amp.GradScaler("cpu", init_scale=1024.0)]
+    for weight, scaler in zip(weights, scalers, strict=True):
+        optimizer = Optimizer(OptimizerConfig(rate=0.1, clip=0.5), [weight], scaler)
+        for step in range(3):
+            assert optimizer.update(weight.square().sum(), step) > 0.5
+    assert torch.equal(*weights)

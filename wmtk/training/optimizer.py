@@ -25,8 +25,14 @@ class OptimizerConfig(Config):
 class Optimizer:
     """Takes a loss to an update of the parameters."""
 
-    def __init__(self, config: OptimizerConfig, parameters: Iterable[nn.Parameter]) -> None:
+    def __init__(
+        self,
+        config: OptimizerConfig,
+        parameters: Iterable[nn.Parameter],
+        scaler: torch.amp.GradScaler | None = None,
+    ) -> None:
         self.config = config
+        self.scaler = scaler  # of the loss, for training in float16
         # A list: an iterator would be used up by the first of its several uses.
         self.parameters: list[Tensor] = list(parameters)
         assert self.parameters, "nothing to optimise"
@@ -34,14 +40,26 @@ class Optimizer:
         self.adam = torch.optim.Adam(self.parameters, lr=rate, eps=config.eps)
 
     def update(self, loss: Tensor, step: int) -> Tensor:
-        """One update; returns the norm of the gradient before clipping."""
+        """One update; returns the norm of the gradient before clipping.
+
+        A gradient that is not finite never reaches the weights: the caller sees it by its norm.
+        """
         self.adam.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        scaler = self.scaler
+        scaled = loss if scaler is None else scaler.scale(loss)
+        scaled.backward()  # type: ignore[no-untyped-call]
+        if scaler is not None:
+            scaler.unscale_(self.adam)
         norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
         for group in self.adam.param_groups:
             group["lr"] = value(self.config.rate, step)
-        if self.config.decay:
+        finite = bool(torch.isfinite(norm))
+        if finite and self.config.decay:
             with torch.no_grad():
                 torch._foreach_mul_(self.parameters, 1 - self.config.decay)
-        self.adam.step()
+        if scaler is not None:
+            scaler.step(self.adam)  # or not, after which it scales less
+            scaler.update()
+        elif finite:
+            self.adam.step()
         return norm

@@ -1,0 +1,64 @@
+"""Fewer bits and compiled code for the parts of a model that see whole batches.
+
+These are its encoders, decoders and heads: nearly all of the arithmetic. The recurrent part stays
+as it is, in float32, because its rounding errors would add up over time; and what the other parts
+give is turned back to float32, in which all distributions and losses are computed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from wmtk.errors import UsageError
+from wmtk.models.rssm import RSSM
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+BACKEND = "inductor"
+COMPILERS = ("c++", "g++", "clang++")
+
+
+def set_up(model: nn.Module, device: torch.device, precision: str, *, compiled: bool) -> None:
+    """Make the model compute as the settings say; its weights and their names stay the same."""
+    for part in _parts(model):
+        if precision in DTYPES:
+            lowered = _lowered(part.forward, device.type, DTYPES[precision])
+            part.forward = lowered  # type: ignore[method-assign]
+        if compiled:
+            _require_compiler(device)
+            part.compile(backend=BACKEND)
+
+
+def make_scaler(device: torch.device, precision: str) -> torch.amp.GradScaler | None:
+    """What keeps small gradients from vanishing in float16; the others need none."""
+    return torch.amp.GradScaler(device.type) if precision == "float16" else None
+
+
+def _parts(model: nn.Module) -> Iterator[nn.Module]:
+    for child in model.children():
+        if isinstance(child, nn.ModuleDict):
+            yield from child.values()
+        elif not isinstance(child, RSSM):
+            yield child
+
+
+def _lowered(
+    forward: Callable[[Tensor], Tensor], device: str, dtype: torch.dtype
+) -> Callable[[Tensor], Tensor]:
+    def computed(x: Tensor) -> Tensor:
+        with torch.autocast(device, dtype):
+            out = forward(x)
+        return out.float()
+
+    return computed
+
+
+def _require_compiler(device: torch.device) -> None:
+    if device.type == "cpu" and BACKEND == "inductor" and not any(map(shutil.which, COMPILERS)):
+        raise UsageError(
+            "Compiling a model for the CPU needs a C++ compiler, and there is none.",
+            "Install one (on Debian: apt-get install g++), or leave out --compile.",
+        )
