@@ -1,0 +1,33 @@
+"""Atari scores: names of games, the paper's four aggregates, intervals, and published results."""
+
+from wmtk.scores.comparison import Comparison, compare, differences
+from wmtk.scores.errors import ScoreError
+from wmtk.scores.evaluation import Evaluation, ReturnSummary, summarise_returns
+from wmtk.scores.games import References, find_game, games, published, references
+from wmtk.scores.intervals import Interval, bootstrap_interval
+from wmtk.scores.protocols import PROTOCOLS, aggregate, aggregate_intervals, normalise
+from wmtk.scores.reading import AgentScores, published_agents, read_scores
+
+__all__ = [
+    "PROTOCOLS",
+    "AgentScores",
+    "Comparison",
+    "Evaluation",
+    "Interval",
+    "References",
+    "ReturnSummary",
+    "ScoreError",
+    "aggregate",
+    "aggregate_intervals",
+    "bootstrap_interval",
+    "compare",
+    "differences",
+    "find_game",
+    "games",
+    "normalise",
+    "published",
+    "published_agents",
+    "read_scores",
+    "references",
+    "summarise_returns",
+]

@@ -1,0 +1,93 @@
+"""Atari's games: one spelling for each, and the scores that others are measured by.
+
+`published.csv` holds the paper's table of scores. The paper prints whole numbers, of which its own
+gamer means come out 1% too low: in Double Dunk the gamer is 2.2 points above random play, not 3. So
+random and gamer have the decimal here with which they are known.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.scores.errors import ScoreError
+
+# In the order of the paper's Table 1.
+PUBLISHED = {"dreamerv2": "DreamerV2", "iqn": "IQN", "rainbow": "Rainbow"}
+BASELINES = ("random", "gamer", "record")
+# Of the 57 games of much of the literature, those that the paper leaves out.
+LEFT_OUT = ("defender", "surround")
+
+_PREFIX = re.compile(r"^(ALE/|atari[_/])", re.IGNORECASE)
+_VERSION = re.compile(r"(NoFrameskip|Deterministic)?-v\d+$")
+_ALIASES = {"montezumasrevenge": "montezuma_revenge"}
+
+
+class References(NamedTuple):
+    """What scores are measured by, a number (or an array of them) for each game."""
+
+    random: NDArray[np.float64]
+    gamer: NDArray[np.float64]
+    record: NDArray[np.float64]
+
+
+@cache
+def _published() -> dict[str, dict[str, float]]:
+    """The columns of published.csv by name, each from game to score."""
+    text = resources.files("wmtk.scores").joinpath("published.csv").read_text()
+    rows = list(csv.DictReader(text.splitlines()))
+    columns = (*BASELINES, *PUBLISHED)
+    return {name: {row["game"]: float(row[name]) for row in rows} for name in columns}
+
+
+def games() -> tuple[str, ...]:
+    """The 55 games of the paper, in snake case and alphabetical order."""
+    return tuple(_published()["random"])
+
+
+def published(column: str) -> dict[str, float]:
+    """A column of the paper's table of scores: random, gamer, record or a key of PUBLISHED."""
+    return dict(_published()[column])
+
+
+def references(names: Sequence[str]) -> References:
+    """Random, gamer and record scores of games, each an array of shape (G,)."""
+    columns = ([_published()[column][game] for game in names] for column in BASELINES)
+    return References(*(np.array(column, np.float64) for column in columns))
+
+
+def find_game(name: str) -> str | None:
+    """The paper's game behind `atari_pong`, `ALE/Pong-v5` or `Pong`, or None if it is none."""
+    return _spellings().get(_plain(name))
+
+
+def require_game(name: str) -> str | None:
+    """The same, with an error for names of no game; None for those that the paper leaves out."""
+    game = find_game(name)
+    if game is None and _plain(name) not in LEFT_OUT:
+        close = difflib.get_close_matches(_plain(name), _spellings(), n=3, cutoff=0.6)
+        meant = " or ".join(f"'{_spellings()[match]}'" for match in close)
+        raise ScoreError(
+            f"'{name}' is none of the paper's 55 Atari games.",
+            f"Did you mean {meant}?" if meant else "Names are like pong, atari_pong, ALE/Pong-v5.",
+        )
+    return game
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    return {_plain(game): game for game in games()} | _ALIASES
+
+
+def _plain(name: str) -> str:
+    """Without prefix, version, case and separators: ale-py has `jamesbond`, papers James Bond."""
+    bare = _VERSION.sub("", _PREFIX.sub("", name.strip()))
+    return "".join(letter for letter in bare.lower() if letter.isalnum())

@@ -1,0 +1,111 @@
+"""The paper's four ways to make one number of the scores in many games.
+
+Scores are arrays (S, G): a row for each seed, a column for each game. The caption of the paper's
+score table asks to aggregate before averaging over seeds: each row is aggregated on its own, then
+the results are averaged. For the median and for clipped scores this is not the same as aggregating
+scores that are averages already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wmtk.scores.games import References
+from wmtk.scores.intervals import CONFIDENCE, RESAMPLES, Interval, blocks, percentile_interval
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Normalise each score by `reference`, clip it or not, take the `centre` over games."""
+
+    name: str
+    title: str
+    reference: Literal["gamer", "record"]
+    centre: Literal["median", "mean"]
+    clip: bool = False
+
+
+PROTOCOLS = (
+    Protocol("gamer_median", "Gamer Median", "gamer", "median"),
+    Protocol("gamer_mean", "Gamer Mean", "gamer", "mean"),
+    Protocol("record_mean", "Record Mean", "record", "mean"),
+    Protocol("clipped_record_mean", "Clipped Record Mean", "record", "mean", clip=True),
+)
+
+
+def normalise(
+    scores: ArrayLike, random: ArrayLike, reference: ArrayLike, *, clip: bool = False
+) -> NDArray[np.float64]:
+    """Scores (…, G) on a scale where random play is 0 and the reference is 1, both (G,).
+
+    `clip` cuts off what is above 1; what is below random play stays negative.
+    """
+    low, high = np.asarray(random, np.float64), np.asarray(reference, np.float64)
+    assert (high > low).all(), (low, high)
+    normalised = (np.asarray(scores, np.float64) - low) / (high - low)
+    return np.minimum(normalised, 1.0) if clip else normalised
+
+
+def aggregate(scores: ArrayLike, references: References) -> dict[str, float]:
+    """The four aggregates of scores (S, G), or (G,) for a single seed, by protocol."""
+    table = _table(scores, references)
+    return {p.name: float(_centre(_normalised(table, references, p), p)) for p in PROTOCOLS}
+
+
+def aggregate_intervals(
+    scores: ArrayLike,
+    references: References,
+    *,
+    over_games: bool = False,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Percentile bootstrap intervals of the four aggregates of scores (S, G), by protocol.
+
+    Seeds are drawn again for every game on its own. With `over_games` the games are drawn again
+    too: the interval then also covers which games happen to be in the benchmark.
+    """
+    table = _table(scores, references)
+    S, G = table.shape
+    assert S > 1 or over_games, "with one seed there is nothing to draw from"
+    rng = np.random.default_rng(seed)
+    samples: dict[str, list[NDArray[np.float64]]] = {p.name: [] for p in PROTOCOLS}
+    for count in blocks(resamples, S * G):
+        games = rng.integers(0, G, (count, 1, G)) if over_games else np.arange(G)
+        seeds = rng.integers(0, S, (count, S, G))
+        for p in PROTOCOLS:
+            drawn = _normalised(table, references, p)[seeds, games]  # (count, S, G)
+            samples[p.name].append(_centre(drawn, p))
+    return {
+        name: percentile_interval(np.concatenate(parts), confidence)
+        for name, parts in samples.items()
+    }
+
+
+def _table(scores: ArrayLike, references: References) -> NDArray[np.float64]:
+    """Scores as (S, G)."""
+    table = np.atleast_2d(np.asarray(scores, np.float64))
+    assert table.ndim == 2, table.shape
+    assert table.shape[1] == len(references.random) > 0, (table.shape, len(references.random))
+    assert np.isfinite(table).all(), table
+    return table
+
+
+def _normalised(
+    table: NDArray[np.float64], references: References, protocol: Protocol
+) -> NDArray[np.float64]:
+    reference = references.gamer if protocol.reference == "gamer" else references.record
+    return normalise(table, references.random, reference, clip=protocol.clip)
+
+
+def _centre(normalised: NDArray[np.float64], protocol: Protocol) -> NDArray[np.float64]:
+    """(…, S, G) over games first, then over seeds: (…)."""
+    centre = np.median if protocol.centre == "median" else np.mean
+    by_seed: NDArray[np.float64] = centre(normalised, axis=-1)
+    mean: NDArray[np.float64] = np.mean(by_seed, axis=-1)
+    return mean

@@ -1,0 +1,269 @@
+"""Scores from files: records of `wmtk eval --json`, and tables with commas.
+
+Tables are either long (columns game, seed, score) or wide (column game or task, then one for each
+agent), as the paper's is.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from wmtk.errors import UsageError
+from wmtk.scores.errors import ScoreError
+from wmtk.scores.evaluation import Evaluation
+from wmtk.scores.games import BASELINES, PUBLISHED, published, require_game
+
+ENDINGS = (".json", ".jsonl", ".csv")
+UNNAMED = "yours"
+_BLANKS = re.compile(r"\s*")
+COLUMNS = "The columns must be game,seed,score, or game and one column for each agent."
+
+
+@dataclass(frozen=True)
+class AgentScores:
+    """What an agent reached: for each game the scores of its seeds, in the order of the seeds."""
+
+    name: str
+    scores: Mapping[str, tuple[float, ...]]
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number and where it is from."""
+
+    agent: str
+    game: str
+    seed: str
+    value: float
+    place: str
+
+
+@dataclass
+class ReadScores:
+    """What files hold, agents in the order in which they came, and what a reader should know."""
+
+    agents: list[AgentScores] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def published_agents() -> list[AgentScores]:
+    """The agents of the paper's table, whose scores are averages over seeds."""
+    return [
+        AgentScores(title, {game: (value,) for game, value in published(name).items()}, True)
+        for name, title in PUBLISHED.items()
+    ]
+
+
+def read_scores(files: Iterable[str | Path]) -> ReadScores:
+    """Read files, each a path or NAME=path for what is not named in the file itself."""
+    read = ReadScores()
+    table: dict[str, dict[str, dict[str, Score]]] = {}
+    for text in files:
+        name, path = _split(text)
+        for score in _read_file(path, name, read.notes):
+            seeds = table.setdefault(score.agent, {}).setdefault(score.game, {})
+            if score.seed in seeds:
+                raise ScoreError(
+                    f"{score.agent} has two scores in {score.game}{_of_seed(score.seed)}: "
+                    f"{seeds[score.seed].place} and {score.place}.",
+                    "Give every run its own seed, or tell agents apart with NAME=FILE.",
+                )
+            seeds[score.seed] = score
+    for agent, games in table.items():
+        scores = {
+            game: tuple(seeds[seed].value for seed in sorted(seeds, key=_natural))
+            for game, seeds in sorted(games.items())
+        }
+        is_published = _is_published(agent, scores)
+        if agent in PUBLISHED.values() and not is_published:
+            read.notes.append(f"{agent} is that of the files, not the paper's.")
+        read.agents.append(AgentScores(agent, scores, is_published))
+    return read
+
+
+def _split(text: str | Path) -> tuple[str, Path]:
+    """NAME=path; the name is empty if there is none."""
+    name, equals, path = str(text).partition("=")
+    if not equals or Path(text).exists():
+        return "", Path(text)
+    if not name:
+        raise UsageError(f"'{text}' has no name before the '='.", "Write NAME=FILE.")
+    return name, Path(path)
+
+
+def _read_file(path: Path, name: str, notes: list[str]) -> Iterator[Score]:
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise UsageError(f"{path} {what}.", "Give files of scores: .json or .csv.")
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(
+            f"{path} has no ending that tells how to read it.", f"Use one of: {', '.join(ENDINGS)}."
+        )
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise ScoreError(f"{path} could not be read: {why}.") from error
+    try:
+        if path.suffix.lower() == ".csv":
+            yield from _read_csv(text, path, name, notes)
+        else:
+            yield from _read_json(text, path, name, notes)
+    except ScoreError as error:
+        if str(path) in error.message:
+            raise
+        raise ScoreError(f"{path}: {error.message}", error.hint) from error
+
+
+# --- records ----------------------------------------------------------------------------------
+
+
+def _read_json(text: str, path: Path, name: str, notes: list[str]) -> Iterator[Score]:
+    for number, record in enumerate(_documents(text), 1):
+        found = Evaluation.from_json(record)
+        place = f"{path}, record {number}"
+        game = _game(found.task, path, notes)
+        if game is not None:
+            agent = name or found.agent or UNNAMED
+            yield Score(_titled(agent), game, str(found.seed), fmean(found.returns), place)
+
+
+def _documents(text: str) -> Iterator[Any]:
+    """The records of a file: one, a list, or one after the other as `>>` leaves them."""
+    decoder = json.JSONDecoder()
+    at = _blanks_end(text, 0)
+    if at == len(text):
+        raise ScoreError("There is nothing in it.", "Was `wmtk eval --json` interrupted?")
+    while at < len(text):
+        try:
+            document, at = decoder.raw_decode(text, at)
+        except ValueError as error:
+            raise ScoreError(f"This is not JSON: {error}.", "Was it cut or edited?") from error
+        yield from document if isinstance(document, list) else [document]
+        at = _blanks_end(text, at)
+
+
+def _blanks_end(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    assert found is not None
+    return found.end()
+
+
+# --- tables -----------------------------------------------------------------------------------
+
+
+def _read_csv(text: str, path: Path, name: str, notes: list[str]) -> Iterator[Score]:
+    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
+    header = [cell.strip() for cell in next(rows, [])]
+    places = {column.lower(): index for index, column in enumerate(header)}
+    if len(places) < len(header):
+        raise ScoreError(f"Two columns have the same name: {','.join(header)}.", COLUMNS)
+    game_column = places.get("game", places.get("task"))
+    long = "score" in places
+    if game_column is None or len(header) < 2 or (long and "seed" not in places):
+        raise ScoreError(f"The first line is '{','.join(header)}'.", COLUMNS)
+    if name and not long:
+        raise UsageError(
+            f"{path} has a column for each agent, and needs no name.", f"Leave {name}= away."
+        )
+    for row in rows:
+        if not any(cell.strip() for cell in row):
+            continue
+        line = f"{path}, line {rows.line_num}"
+        if len(row) != len(header):
+            raise ScoreError(f"{line}: {len(row)} cells under {len(header)} columns.", COLUMNS)
+        cells = [cell.strip() for cell in row]
+        game = _game(cells[game_column], path, notes)
+        if game is None:
+            continue
+        if long:
+            yield _long(cells, places, game, name, line)
+        else:
+            yield from _wide(cells, header, game, game_column, line)
+
+
+def _long(cells: list[str], places: Mapping[str, int], game: str, name: str, line: str) -> Score:
+    named = cells[places["agent"]] if "agent" in places else ""
+    seed = cells[places["seed"]]
+    if not seed:
+        raise ScoreError(f"{line}: no seed.", "Number the runs of each game.")
+    value = _number(cells[places["score"]], line)
+    return Score(_titled(name or named or UNNAMED), game, seed, value, line)
+
+
+def _wide(
+    cells: list[str], header: list[str], game: str, game_column: int, line: str
+) -> Iterator[Score]:
+    for index, (column, cell) in enumerate(zip(header, cells, strict=True)):
+        if index == game_column or not cell:
+            continue
+        value = _number(cell, line)
+        if column.lower() in BASELINES:
+            _check_baseline(column.lower(), game, value, line)
+        else:
+            yield Score(_titled(column), game, "", value, line)
+
+
+def _check_baseline(column: str, game: str, value: float, line: str) -> None:
+    """Scores are measured by the built-in references; a file that states others is not meant."""
+    known = published(column)[game]
+    if abs(value - known) > 0.5:  # the paper rounds
+        raise ScoreError(
+            f"{line}: {column} is {value:g} in {game}, but scores are measured by {known:g}.",
+            f"Remove the column {column}, or correct it.",
+        )
+
+
+def _number(text: str, line: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ScoreError(f"{line}: '{text}' is no score.", "Scores are finite numbers.")
+    return value
+
+
+# --- names ------------------------------------------------------------------------------------
+
+
+def _game(name: str, path: Path, notes: list[str]) -> str | None:
+    game = require_game(name)
+    if game is None:
+        note = f"{path}: {name} is left out, as in the paper."
+        if note not in notes:
+            notes.append(note)
+    return game
+
+
+def _titled(agent: str) -> str:
+    """The usual spelling of the paper's agents."""
+    return PUBLISHED.get(agent.lower(), agent)
+
+
+def _is_published(agent: str, scores: Mapping[str, tuple[float, ...]]) -> bool:
+    """Whether these are the paper's own numbers, as when its table is read."""
+    name = agent.lower()
+    if name not in PUBLISHED:
+        return False
+    known = published(name)
+    return all(values == (known[game],) for game, values in scores.items())
+
+
+def _of_seed(seed: str) -> str:
+    return f" with seed {seed}" if seed else ""
+
+
+def _natural(seed: str) -> tuple[bool, int, str]:
+    """Numbers in their order, then other names."""
+    return (not seed.isdecimal(), int(seed) if seed.isdecimal() else 0, seed)
