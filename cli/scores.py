@@ -1,0 +1,220 @@
+"""`wmtk scores`: runs over games and seeds, beside published results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wmtk.cli import console
+from wmtk.errors import WmtkError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from wmtk.scores import Comparison
+    from wmtk.scores.comparison import Estimate
+
+
+def scores(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILES",
+            help="Scores as .json or .csv, or NAME=FILE to name the agent; without any, the "
+            "published results.",
+            show_default=False,
+        ),
+    ] = None,
+    per_game: Annotated[
+        bool, typer.Option("--per-game", help="Show games instead of aggregates, also in --csv.")
+    ] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write the table here.", metavar="F.csv")] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(help="Draw the differences in each game.", metavar="F.png"),
+    ] = None,
+    agent: Annotated[
+        str,
+        typer.Option(
+            help="Whose differences to the others are drawn.", show_default="the first agent"
+        ),
+    ] = "",
+    over_games: Annotated[
+        bool,
+        typer.Option("--over-games", help="Let intervals cover the choice of games as well."),
+    ] = False,
+    confidence: Annotated[
+        float, typer.Option(min=0.5, max=0.999, help="Share of the intervals.")
+    ] = 0.95,
+    resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+) -> None:
+    """Aggregate Atari scores over games and seeds, beside published results.
+
+    \b
+    Examples:
+      wmtk scores                                    the published results
+      wmtk scores runs/*/eval.json                   beside them, your runs
+      wmtk scores big=big.csv small=small.csv        two agents of yours
+      wmtk scores mine.csv --chart differences.png   game by game, as bars
+
+    The four aggregates are those of the DreamerV2 paper. A score is normalised so that random play
+    is 0, and a professional gamer or the human world record is 1:
+
+    \b
+      Gamer Median          the median over games, of gamer normalised scores
+      Gamer Mean            their mean; a few games dominate it
+      Record Mean           the mean over games, of record normalised scores
+      Clipped Record Mean   the same with scores cut off at 1; the paper recommends it
+
+    Each seed is aggregated on its own, then the mean over seeds is taken. All agents are
+    aggregated over the games that every one of them has; how many these are is said below the
+    table. With several seeds there are bootstrap intervals, drawn over the seeds of each game.
+
+    \b
+    Files:
+      .json   what `wmtk eval --json` prints, one record or many
+      .csv    columns game,seed,score (and agent, if there are several)
+      .csv    columns game and one for each agent, with scores averaged over seeds
+
+    Games may be called pong, Pong, atari_pong or ALE/Pong-v5.
+    """
+    from wmtk.scores import compare, published_agents, read_scores
+    from wmtk.viz.video import IMAGE_ENDINGS, require_ending
+
+    if chart is not None:
+        require_ending(chart, IMAGE_ENDINGS)
+    if csv is not None:
+        require_ending(csv, [".csv"])
+    read = read_scores(files or [])
+    own = [found for found in read.agents if not found.published]
+    named = {found.name for found in own}
+    others = [found for found in published_agents() if found.name not in named]
+    comparison = compare(
+        [*own, *others],
+        over_games=over_games,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+        notes=read.notes,
+    )
+    subject = comparison.agent(agent).name
+    console.emit(comparison, json=json, render=lambda found: _render(found, per_game=per_game))
+    if csv is not None:
+        _write_csv(csv, comparison, per_game=per_game)
+    if chart is not None:
+        _draw(chart, comparison, subject)
+
+
+# --- the table --------------------------------------------------------------------------------
+
+
+def _render(comparison: Comparison, *, per_game: bool) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    table = _game_table(comparison) if per_game else _aggregate_table(comparison)
+    explanations = _explanations(comparison, per_game=per_game)
+    notes = [Text(note) for note in (*comparison.notes, *explanations)]
+    return Group(table, "", *notes)
+
+
+def _aggregate_table(comparison: Comparison) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from wmtk.scores import PROTOCOLS
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("agent", overflow="fold")
+    table.add_column("seeds", justify="right")
+    for protocol in PROTOCOLS:
+        table.add_column(protocol.title.replace(" ", "\n", 1), justify="right", no_wrap=True)
+    for agent in comparison.agents:
+        cells = [_estimate(agent.protocols[protocol.name]) for protocol in PROTOCOLS]
+        table.add_row(Text(agent.name), "mean" if agent.published else str(agent.seeds), *cells)
+    return table
+
+
+def _estimate(estimate: Estimate) -> str:
+    if estimate.low is None:
+        return f"{estimate.value:.2f}"
+    return f"{estimate.value:.2f}\n{estimate.low:.2f} to {estimate.high:.2f}"
+
+
+def _game_table(comparison: Comparison) -> Table:
+    """Scores as they are, which is what a reader knows games by."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from wmtk.cli.data_report import number
+    from wmtk.scores import references
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("game", no_wrap=True)
+    for name in ("random", "gamer", "record"):
+        table.add_column(name, justify="right", no_wrap=True, style="dim")
+    for agent in comparison.agents:
+        table.add_column(Text(agent.name), justify="right", overflow="fold")
+    for game in comparison.games:
+        known = [number(column.item()) for column in references([game])]
+        reached = [number(agent.games[game].score) for agent in comparison.agents]
+        table.add_row(game, *known, *reached)
+    return table
+
+
+def _explanations(comparison: Comparison, *, per_game: bool) -> Iterator[str]:
+    if per_game:
+        yield "Scores are means over seeds; --csv and --json have normalised ones too."
+    elif any(agent.published for agent in comparison.agents):
+        yield "Published scores are averages over seeds."
+    has_interval = [agent.protocols["gamer_mean"].low is not None for agent in comparison.agents]
+    if any(has_interval) and not per_game:
+        what = "the games and their seeds" if comparison.over_games else "the seeds of each game"
+        yield (
+            f"Intervals: {comparison.confidence:.0%}, bootstrap over {what}, "
+            f"{comparison.resamples:,} resamples, seed {comparison.bootstrap_seed}."
+        )
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def _write_csv(path: Path, comparison: Comparison, *, per_game: bool) -> None:
+    from wmtk.scores.tables import aggregate_rows, game_rows, to_csv
+
+    rows = game_rows(comparison) if per_game else aggregate_rows(comparison)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(to_csv(rows), encoding="utf-8")
+    except OSError as error:
+        raise WmtkError(
+            f"{path} could not be written: {error.strerror}.", "Choose another place with --csv."
+        ) from error
+    _say(f"{path}: {console.human_count(len(rows), 'row')}.")
+
+
+def _draw(path: Path, comparison: Comparison, agent: str) -> None:
+    from wmtk.scores import differences
+    from wmtk.viz.score_chart import Panel, difference_chart
+    from wmtk.viz.video import write_image
+
+    subject = comparison.agent(agent)
+    panels = [
+        Panel(f"{found.agent} vs {found.other}", found.games, found.values)
+        for found in differences(comparison, subject)
+    ]
+    games = console.human_count(len(comparison.games), "game")
+    pixels = difference_chart(panels, title=f"{subject.name}, game by game", subtitle=f"{games}.")
+    written = write_image(path, pixels)
+    size = f"{written.width} × {written.height} pixels, {console.human_bytes(written.bytes)}"
+    _say(f"{path}: {games}, {size}.")
+
+
+def _say(text: str) -> None:
+    console.err.print(text, markup=False, highlight=False, soft_wrap=True)
