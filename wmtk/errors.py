@@ -115,3 +115,7 @@ class RunError(WmtkError):
 
 class DivergedError(WmtkError):
     """Training produced numbers that are not finite, or a loss that jumped."""
+
+
+class MemoryExhaustedError(WmtkError):
+    """A batch that takes more memory than there is."""
