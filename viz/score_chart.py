@@ -144,9 +144,11 @@ def spoken(game: str) -> str:
 
 
 def short(value: float) -> str:
-    """A signed number with two digits or, above a hundred, three."""
+    """A signed number that is no wider than five letters: +0.05, -1.2, +53, +63k."""
     if abs(value) < 0.005:
         return "0"
+    if abs(value) >= 999.5:
+        return f"{value / 1000:+.0f}k"
     digits = 2 if abs(value) < 0.995 else 1 if abs(value) < 9.95 else 0
     return f"{value:+.{digits}f}"
 

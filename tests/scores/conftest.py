@@ -11,6 +11,11 @@ PAPER = Path(__file__).with_name("paper.csv")
 
 
 @pytest.fixture(scope="session")
+def paper_file() -> Path:
+    return PAPER
+
+
+@pytest.fixture(scope="session")
 def paper() -> dict[str, dict[str, int]]:
     """The columns of the paper's table of scores, whole numbers by game."""
     with PAPER.open(newline="") as file:
