@@ -1,0 +1,188 @@
+"""Imagined steps: an actor plays inside of a world model.
+
+Time first here, (H, N, …), unlike elsewhere: a step, and all steps but one, are then contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from wmtk.models.actions import Actions
+from wmtk.models.gathered import (
+    GatheredMLP,
+    draw_rows,
+    one_hot_rows,
+    with_gradient,
+)
+from wmtk.models.latents import Categorical
+from wmtk.models.layers import MLP, elu
+from wmtk.models.rssm import State
+from wmtk.models.world_model import WorldModel
+
+
+class Starts(NamedTuple):
+    """N states to imagine from, and their true discounts: γ, or 0 where an episode ended."""
+
+    state: State  # (N, …)
+    discount: Tensor  # (N,)
+
+
+class Dream(NamedTuple):
+    """H imagined steps from N starts; wmtk.models.returns shows what belongs to which state."""
+
+    feat: Tensor  # (H+1, N, F)
+    action: Tensor  # (H, N, A)
+    stats: Tensor  # (H, N, …) the actor's outputs that the actions were drawn from
+    reward: Tensor  # (H, N) of states 0 … H−1
+    discount: Tensor  # (H, N) of states 0 … H−1
+    value: Tensor  # (H, N) the critic at states 0 … H−1
+    following: Tensor  # (H, N) the slow critic at states 1 … H
+
+
+class Players(NamedTuple):
+    """Who acts in imagination, and who judges."""
+
+    actions: Actions
+    actor: MLP
+    critic: MLP
+    slow: MLP
+
+
+class Dynamics(Protocol):
+    def imagine_step(self, state: State, action: Tensor) -> State: ...
+
+
+class World(Protocol):
+    """What imagination needs of a world model."""
+
+    @property
+    def rssm(self) -> Dynamics: ...
+
+    def reward(self, feat: Tensor) -> Tensor: ...
+
+    def discount(self, feat: Tensor) -> Tensor: ...
+
+
+def imagine(
+    world: World, players: Players, starts: Starts, horizon: int, *, through: bool
+) -> Dream:
+    """Play `horizon` steps from each start.
+
+    `stats` is differentiable in the actor and `value` in the critic, both with the states taken
+    as given. With `through`, everything but `value` is differentiable in the actions as well, by
+    way of the dynamics. The weights of the world never get a gradient.
+    """
+    if through:
+        with frozen(world):
+            return _imagine(world, players, starts, horizon, through=True)
+    if isinstance(world, WorldModel) and isinstance(world.rssm.latent, Categorical):
+        return _imagine_gathered(world, world.rssm.latent, players, starts, horizon)
+    return _imagine(world, players, starts, horizon, through=False)
+
+
+@contextmanager
+def frozen(world: object) -> Iterator[None]:
+    """Within, the weights of a world are constants of whatever is computed with them."""
+    weights = list(world.parameters()) if isinstance(world, nn.Module) else []
+    learnt = [weight for weight in weights if weight.requires_grad]
+    for weight in learnt:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in learnt:
+            weight.requires_grad_(True)
+
+
+def _imagine(
+    world: World, players: Players, starts: Starts, horizon: int, *, through: bool
+) -> Dream:
+    """In plain steps, for any world."""
+    actions, actor, critic, slow = players
+    state = starts.state
+    feats, chosen, outputs = [state.feat], [], []
+    with torch.set_grad_enabled(through):
+        for _ in range(horizon):
+            # The actor sees states as they are; it is not to change them by looking.
+            outputs.append(actor(feats[-1].detach()))
+            chosen.append(actions.sample(outputs[-1]))
+            state = world.rssm.imagine_step(state, chosen[-1])
+            feats.append(state.feat)
+        feat = torch.stack(feats)  # (H+1, N, F)
+        reward, discount = world.reward(feat[:-1]), world.discount(feat[:-1])
+        following = slow(feat[1:]).squeeze(-1)
+    seen = feat[:-1].detach()
+    return Dream(
+        feat=feat,
+        action=torch.stack(chosen),
+        stats=torch.stack(outputs) if through else actor(seen),
+        reward=reward,
+        discount=torch.cat([starts.discount[None], discount[1:]]),
+        value=critic(seen).squeeze(-1),
+        following=following,
+    )
+
+
+def _imagine_gathered(
+    model: WorldModel, latent: Categorical, players: Players, starts: Starts, horizon: int
+) -> Dream:
+    """The same for one-hot states and without a graph through the dynamics, several times faster.
+
+    One-hot states are multiplied by gathering, the actor's outputs are those of the rollout, and
+    all heads see all states at once.
+    """
+    H, N, D = horizon, len(starts.discount), model.rssm.config.deter
+    with torch.no_grad():
+        feat, rows, action, outputs = _roll_out(model, latent, players, starts, horizon)
+        deter, rows = feat[..., :D].flatten(0, 1), rows.flatten(0, 1)  # (H+1 · N, …)
+
+        def judge(mlp: MLP, begin: int, end: int) -> list[Tensor]:
+            """What a perceptron makes of states `begin` up to `end`."""
+            part = slice(begin * N, end * N)
+            return GatheredMLP(mlp, D)(deter[part], rows[part])
+
+        reward = judge(model.reward_head, 0, H)[-1].view(H, N)
+        following = judge(players.slow, 1, H + 1)[-1].view(H, N)
+        values = judge(players.critic, 0, H)
+        discount = starts.discount.new_full((H, N), model.config.discount)
+        if model.discount_head is not None and H > 1:
+            discount[1:] = torch.sigmoid(judge(model.discount_head, 1, H)[-1]).view(H - 1, N)
+        discount[0] = starts.discount
+    seen = feat[:-1].flatten(0, 1)
+    stats = with_gradient(players.actor, seen, outputs)
+    value = with_gradient(players.critic, seen, values)
+    return Dream(feat, action, stats.view(H, N, -1), reward, discount, value.view(H, N), following)
+
+
+def _roll_out(
+    model: WorldModel, latent: Categorical, players: Players, starts: Starts, horizon: int
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """feat (H+1, N, F), rows (H+1, N, S), action (H, N, A), the actor's layers (H·N, …) each."""
+    rssm, D = model.rssm, model.rssm.config.deter
+    N = len(starts.discount)
+    actor = GatheredMLP(players.actor, D)
+    table = rssm.from_stoch.weight.t().contiguous()  # (S·K, U)
+    feat = starts.state.deter.new_zeros(horizon + 1, N, rssm.feat_size)
+    deter, rows = starts.state.deter, one_hot_rows(latent, starts.state.stoch)
+    all_rows, all_actions = [rows], []
+    outputs: list[list[Tensor]] = []
+    feat[0, :, :D] = deter
+    for t in range(horizon):
+        outputs.append(actor(deter, rows))
+        action = players.actions.sample(outputs[-1][-1])
+        projected = rssm.from_action(action)
+        projected += torch.nn.functional.embedding_bag(rows, table, mode="sum")
+        deter = rssm.cell(elu(projected), deter)
+        rows = draw_rows(latent, rssm.prior(deter))
+        feat[t + 1, :, :D] = deter
+        all_rows.append(rows)
+        all_actions.append(action)
+    stacked = torch.stack(all_rows)
+    feat[..., D:].scatter_(-1, stacked, 1.0)
+    layers = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
+    return feat, stacked, torch.stack(all_actions), layers
