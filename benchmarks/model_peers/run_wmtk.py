@@ -1,0 +1,77 @@
+"""Ours: `ModelTrainer.update` as `wmtk train-model` calls it; with `--stage full` behaviour too."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from serve import Arrays, Job, serve, versions
+
+from wmtk.datasets import Schema
+from wmtk.models.rssm import State
+from wmtk.models.world_model import Inputs
+from wmtk.spaces import ArraySpec
+from wmtk.training import device
+from wmtk.training.model_trainer import ModelTrainer
+from wmtk.training.presets import training_config
+
+Behaviour = Callable[[State, Inputs, int], object]  # posterior states, batch, number of the update
+
+
+def schema_of(arrays: Arrays) -> Schema:
+    image = ArraySpec("box", arrays["image"].shape[2:], "uint8", 0, 255)
+    action = ArraySpec("discrete", (), "int64", 0, arrays["action"].shape[-1] - 1)
+    return Schema({"image": image}, action)
+
+
+def inputs_of(arrays: Arrays) -> Inputs:
+    """What `ModelTrainer.inputs` makes of a dataset's batch; the actions are one-hot already."""
+    is_first = torch.from_numpy(arrays["is_first"])
+    return Inputs(
+        obs={"image": torch.from_numpy(arrays["image"])},
+        action=torch.from_numpy(arrays["action"]),
+        reward=torch.from_numpy(arrays["reward"]),
+        terminal=torch.from_numpy(arrays["terminal"]),
+        is_first=is_first,
+        mask=torch.ones_like(is_first),
+    )
+
+
+def model_trainer(arrays: Arrays, preset: str) -> ModelTrainer:
+    torch.manual_seed(0)
+    return ModelTrainer(training_config(preset), schema_of(arrays), torch.device("cpu"))
+
+
+def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
+    # Once, at the start, as the command does.
+    getattr(device, "tune_allocator", lambda: None)()
+    torch.set_num_threads(args.threads)
+    trainer = model_trainer(arrays, args.preset)
+    inputs = inputs_of(arrays)
+    learn = behaviour(trainer, args.preset) if args.stage == "full" else None
+    step = 0
+
+    def run() -> dict[str, float]:
+        nonlocal step
+        step += 1
+        post, metrics = trainer.update(inputs, step)
+        if learn is not None:
+            learn(post, inputs, step)
+        return {"loss": float(metrics["loss/total"])}
+
+    def about() -> dict[str, Any]:
+        parameters = sum(weight.numel() for weight in trainer.model.parameters())
+        return {"parameters": parameters, "versions": versions("wmtk", "torch")}
+
+    return Job(run, about)
+
+
+def behaviour(trainer: ModelTrainer, preset: str) -> Behaviour:
+    """An update of actor and critic that starts from the posterior states of the model's update."""
+    raise NotImplementedError
+
+
+if __name__ == "__main__":
+    serve(prepare, "preset", "stage")
