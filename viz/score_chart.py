@@ -15,6 +15,7 @@ from wmtk.viz.canvas import (
     INK,
     LINE,
     ORANGE,
+    PAPER,
     TEXT,
     Canvas,
     Image,
@@ -125,6 +126,7 @@ def _draw_bar(canvas: Canvas, zero: int, end: int, middle: int, value: float) ->
     canvas.fill(min(zero, end), middle - BAR // 2, abs(end - zero), BAR, color)
     label = short(value)
     x = end + 4 if value >= 0 else end - 3 - text_width(label)
+    canvas.fill(x - 1, middle - BAR // 2, text_width(label) + 2, BAR, PAPER)  # over the grid
     canvas.text(x, middle - TEXT // 2 - 2, label, color=GREY)
 
 

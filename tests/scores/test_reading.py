@@ -201,6 +201,11 @@ def test_wrong_arguments(write, tmp_path, file, message):
     assert message in caught.value.message
 
 
+def test_a_cell_without_end(write):
+    with pytest.raises(ScoreError, match="s.csv is no table with commas: field larger than"):
+        read_scores([write("s.csv", 'game,seed,score\npong,0,"1' + "1" * 200_000)])
+
+
 def test_a_file_that_is_no_text(write):
     with pytest.raises(WmtkError, match="not text in UTF-8"):
         read_scores([write("s.csv", b"game,seed,score\n\xff\xfe\x00,0,1\n")])

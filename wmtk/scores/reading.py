@@ -119,6 +119,8 @@ def _read_file(path: Path, name: str, notes: list[str]) -> Iterator[Score]:
             yield from _read_csv(text, path, name, notes)
         else:
             yield from _read_json(text, path, name, notes)
+    except csv.Error as error:
+        raise ScoreError(f"{path} is no table with commas: {error}.", COLUMNS) from error
     except ScoreError as error:
         if str(path) in error.message:
             raise
