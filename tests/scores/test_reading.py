@@ -202,7 +202,7 @@ def test_wrong_arguments(write, tmp_path, file, message):
 
 
 def test_a_cell_without_end(write):
-    with pytest.raises(ScoreError, match="s.csv is no table with commas: field larger than"):
+    with pytest.raises(ScoreError, match="is no table with commas: field larger than"):
         read_scores([write("s.csv", 'game,seed,score\npong,0,"1' + "1" * 200_000)])
 
 
