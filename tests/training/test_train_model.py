@@ -11,6 +11,7 @@ import torch
 
 from wmtk.datasets import Source
 from wmtk.errors import CheckpointError, DivergedError, RunError
+from wmtk.training.divergence import SpikeDetector
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.run import Run
 from wmtk.training.train_model import train_model
@@ -108,10 +109,10 @@ def test_a_number_that_is_not_finite_stops_training_and_names_itself(dataset, co
         assert torch.equal(value, weights[name])
 
 
-def test_a_loss_that_jumps_stops_training(dataset, config) -> None:
-    trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
-    usual = {"loss/total": torch.tensor(10.0)}
+def test_a_loss_that_jumps_stops_training() -> None:
+    spikes = SpikeDetector()
     for step in range(100):
-        trainer._require_sane(usual, step)
-    with pytest.raises(DivergedError, match="jumped to 1000"):
-        trainer._require_sane({"loss/total": torch.tensor(1000.0)}, 101)
+        spikes.require_usual(step, {"loss/total": torch.tensor(10.0)})
+    high = {"loss/kl": 1.0, "loss/image/image": 998.0, "loss/reward": 1.0, "loss/total": 1000.0}
+    with pytest.raises(DivergedError, match=r"Update 101: .* jumped to 1000 .* loss/image/image"):
+        spikes.require_usual(101, {name: torch.tensor(loss) for name, loss in high.items()})

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wmtk.datasets import Batch
-from wmtk.errors import ConfigError
+from wmtk.datasets import Batch, Episode
+from wmtk.errors import ConfigError, SchemaMismatchError
 from wmtk.models.world_model import Inputs
 from wmtk.spaces import ArraySpec
 
@@ -37,6 +37,11 @@ class ActionCodec:
             return torch.from_numpy(action.reshape(*lead, -1).astype(np.float32))
         offsets = np.cumsum([0, *self.sizes[:-1]])
         values = (action - self.spec.bound("low")).reshape(*lead, -1)
+        if (values >= np.array(self.sizes)).any():
+            raise SchemaMismatchError(
+                f"Actions up to {action.max()} are more than {self.spec}, which the model knows.",
+                "Use data of the task that the model was trained on.",
+            )
         index = torch.from_numpy((values.clip(min=0) + offsets).astype(np.int64))
         return torch.zeros(*lead, self.size).scatter_(-1, index, 1.0)
 
@@ -44,10 +49,38 @@ class ActionCodec:
 def to_inputs(batch: Batch, actions: ActionCodec, device: torch.device) -> Inputs:
     """The batch on a device; a window that starts inside an episode keeps its first action."""
     return Inputs(
-        obs={key: torch.from_numpy(rows).to(device) for key, rows in batch.obs.items()},
+        obs={key: _tensor(rows, device) for key, rows in batch.obs.items()},
         action=actions.encode(batch.action).to(device),
-        reward=torch.from_numpy(batch.reward).to(device),
-        terminal=torch.from_numpy(batch.terminated).to(device),
-        is_first=torch.from_numpy(batch.is_first).to(device),
-        mask=torch.from_numpy(batch.mask).to(device),
+        reward=_tensor(batch.reward, device),
+        terminal=_tensor(batch.terminated, device),
+        is_first=_tensor(batch.is_first, device),
+        mask=_tensor(batch.mask, device),
     )
+
+
+def whole_episode(episode: Episode) -> Batch:
+    """An episode as a batch of one window."""
+    arrays = {path: rows[None] for path, rows in episode.arrays().items()}
+    first = np.arange(len(episode.reward))[None] == 0
+    nothing = np.zeros(1, np.int64)
+    return Batch(
+        obs={key: arrays[f"obs/{key}"] for key in episode.obs},
+        action=arrays["action"],
+        reward=arrays["reward"].astype(np.float32),
+        terminated=arrays["terminated"],
+        truncated=arrays["truncated"],
+        is_first=first,
+        mask=np.ones_like(first),
+        info={key: arrays[f"info/{key}"] for key in episode.info},
+        source=nothing,
+        episode=nothing,
+        start=nothing,
+        step=0,
+        versions=(),
+    )
+
+
+def _tensor(rows: NDArray[Any], device: torch.device) -> Tensor:
+    # Not every device has numbers of 64 bits, and no model computes with them.
+    narrow = rows.astype(np.float32) if rows.dtype == np.float64 else rows
+    return torch.from_numpy(np.ascontiguousarray(narrow)).to(device)

@@ -9,7 +9,8 @@ checkpoints/
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from wmtk.datasets import durable
-from wmtk.errors import CheckpointError
+from wmtk.errors import CheckpointError, CorruptDatasetError
 
 KEEP = 3
 
@@ -70,9 +71,14 @@ class Checkpoints:
         self._prune()
         return digest
 
+    def _names(self) -> list[str]:
+        return sorted(p.name for p in self.folder.glob("[0-9]*") if p.name.isdigit())
+
     def _prune(self) -> None:
-        """Delete all but the newest few and those that a pointer names."""
-        names = sorted(p.name for p in self.folder.iterdir() if p.is_dir() and p.name.isdigit())
+        """Delete all but the newest few and those that a pointer names, and what a kill left."""
+        for unfinished in self.folder.glob(".*.tmp"):
+            durable.remove_tree(unfinished)
+        names = self._names()
         wanted = set(names[-self.keep :]) | {self.pointer("latest"), self.pointer("best")}
         for name in names:
             if name not in wanted:
@@ -87,25 +93,42 @@ class Checkpoints:
             raise CheckpointError(f"{path} names no checkpoint: {target!r}.", "Delete the file.")
         return target
 
-    def load(self, which: str = "latest") -> Checkpoint:
-        """Read a checkpoint by pointer or by step, refusing one that is damaged."""
+    def _folder(self, which: str) -> Path:
         name = f"{int(which):08d}" if which.isdigit() else self.pointer(which)
-        folder = self.folder / (name or "")
-        if name is None or not folder.is_dir():
-            known = sorted(p.name for p in self.folder.glob("[0-9]*")) or ["none"]
+        if name is None or not (self.folder / name).is_dir():
+            known = self._names() or ["none"]
             raise CheckpointError(
                 f"{self.folder} has no checkpoint {which!r}.", f"There are: {', '.join(known)}."
             )
-        path = folder / "state.json"
-        document = durable.unsealed(durable.parse(durable.read_bytes(path), path), path)
-        data = (folder / "tensors.safetensors").read_bytes()
+        return self.folder / name
+
+    def document(self, which: str = "latest") -> dict[str, Any]:
+        """What a checkpoint holds besides tensors: step, state, and the hash of the tensors."""
+        path = self._folder(which) / "state.json"
+        try:
+            return durable.unsealed(durable.parse(durable.read_bytes(path), path), path)
+        except (OSError, CorruptDatasetError) as error:
+            raise self._damaged(path, "is missing or was altered") from error
+
+    def load(self, which: str = "latest") -> Checkpoint:
+        """Read a checkpoint by pointer or by step, refusing one that is damaged."""
+        document = self.document(which)
+        path = self._folder(which) / "tensors.safetensors"
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise self._damaged(path, "is missing") from error
         digest = hashlib.sha256(data).hexdigest()
         if digest != document["sha256"]:
-            raise CheckpointError(
-                f"{folder / 'tensors.safetensors'} was altered: its checksum is wrong.",
-                "Use an earlier checkpoint: delete this folder and point `latest` to another.",
-            )
+            raise self._damaged(path, "was altered: its checksum is wrong")
         return Checkpoint(document["step"], load(data), document["state"], digest)
+
+    def _damaged(self, path: Path, what: str) -> CheckpointError:
+        others = [name for name in self._names() if name != path.parent.name]
+        hint = "There is no other one."
+        if others:
+            hint = f"Go back to another one: echo {others[-1]} > {self.folder / 'latest'}"
+        return CheckpointError(f"{path} {what}.", hint)
 
 
 def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
@@ -115,9 +138,17 @@ def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
 
 def restore_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     start = f"{prefix}/"
-    module.load_state_dict(
-        {key.removeprefix(start): v for key, v in tensors.items() if key.startswith(start)}
-    )
+    saved = {key.removeprefix(start): v for key, v in tensors.items() if key.startswith(start)}
+    wanted = module.state_dict()
+    for name in dict.fromkeys([*wanted, *saved]):
+        if name not in saved or name not in wanted or saved[name].shape != wanted[name].shape:
+            sizes = [tuple(x[name].shape) if name in x else "nothing" for x in (saved, wanted)]
+            raise CheckpointError(
+                f"The saved weights are not of these settings: {start}{name} is {sizes[0]} in the "
+                f"checkpoint and {sizes[1]} in the model.",
+                "Use the settings that the run was made with; sizes cannot change afterwards.",
+            )
+    module.load_state_dict(saved)
 
 
 def optimizer_tensors(prefix: str, adam: torch.optim.Adam) -> dict[str, Tensor]:
@@ -143,6 +174,8 @@ def random_tensors() -> dict[str, Tensor]:
     states = {"rng/cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states |= {f"rng/cuda/{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
+    if torch.backends.mps.is_available():
+        states["rng/mps"] = torch.mps.get_rng_state()
     return states
 
 
@@ -152,3 +185,16 @@ def restore_random(tensors: Mapping[str, Tensor]) -> None:
         for index in range(torch.cuda.device_count()):
             if f"rng/cuda/{index}" in tensors:
                 torch.cuda.set_rng_state(tensors[f"rng/cuda/{index}"], index)
+    if torch.backends.mps.is_available() and "rng/mps" in tensors:
+        torch.mps.set_rng_state(tensors["rng/mps"])
+
+
+@contextmanager
+def own_randomness(seed: int = 0) -> Iterator[None]:
+    """Random numbers of a seed for what must not change those that training draws."""
+    before = random_tensors()
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        restore_random(before)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
 
 from wmtk.config import Config
-from wmtk.datasets import SequenceSampler, Source, split
-from wmtk.datasets.table import Selection
+from wmtk.datasets import Batch, SequenceSampler, Source, all_of, split
+from wmtk.errors import UsageError
+from wmtk.training.fit import require_fit
 
 _MIB = 2**20
 
@@ -32,10 +34,8 @@ def make_sampler(
     held_out: bool = False,
 ) -> SequenceSampler:
     """A sampler over one side of the train/validation split of every source."""
-    chosen = [
-        Source(source.dataset, source.weight, _both(source, val_fraction, held_out))
-        for source in sources
-    ]
+    chosen = [_side(source, val_fraction, held_out) for source in sources]
+    _require_enough(config, chosen, val_fraction)
     return SequenceSampler(
         chosen,
         batch_size=config.batch_size,
@@ -46,10 +46,51 @@ def make_sampler(
     )
 
 
-def _both(source: Source, fraction: float, held_out: bool) -> Selection:
+def held_out_batches(
+    config: DataConfig, sources: Sequence[Source], seed: int, fraction: float, count: int
+) -> list[Batch]:
+    """The batches that are never learnt from: always the same ones, so that losses compare."""
+    # They are drawn once: what is decoded on the way need not be kept.
+    frugal = config.changed({"memory_mb": 0})
+    sampler = make_sampler(frugal, sources, seed, val_fraction=fraction, held_out=True)
+    return [sampler.sample(number) for number in range(count)]
+
+
+def require_same_spaces(sources: Sequence[Source]) -> None:
+    """Refuse a mix of datasets that one model cannot see or act in."""
+    first = sources[0].dataset
+    for source in sources[1:]:
+        other = source.dataset
+        require_fit(first.schema, other.schema, f"{first.path} and {other.path}")
+        first.schema.require_same_arrays(other.schema, f"{first.path} and {other.path}")
+
+
+def _side(source: Source, fraction: float, held_out: bool) -> Source:
     """What the source selects, on one side of the split."""
     side = split(fraction, held_out=held_out)
-    select = source.select
-    if select is None:
-        return side
-    return lambda table: select(table) & side(table)
+    return replace(source, select=all_of(source.select, side) if source.select else side)
+
+
+def _require_enough(config: DataConfig, sides: Sequence[Source], fraction: float) -> None:
+    tables = [(side.dataset, side.table()) for side in sides if side.weight > 0]
+    for dataset, table in tables:
+        if len(table):
+            continue
+        count = len(dataset.episodes)
+        if fraction and count:
+            raise UsageError(
+                f"{dataset.path} has too few episodes to hold some out for validation: "
+                f"{count}, before any selection.",
+                "Collect more, or train on all of them with --val-fraction 0.",
+            )
+        raise UsageError(
+            f"{dataset.path} has no episode to train on; it holds {count}.",
+            "Collect some first, or relax the selection.",
+        )
+    rows = sum(table.steps + len(table) for _, table in tables)
+    if tables and rows < config.length:
+        names = ", ".join(str(dataset.path) for dataset, _ in tables)
+        raise UsageError(
+            f"{names}: {rows} rows are fewer than one window of {config.length}.",
+            f"Collect more, or set a shorter window: --set data.length={max(rows // 2, 2)}.",
+        )

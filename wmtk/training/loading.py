@@ -11,13 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wmtk.datasets import Episode, Schema
-from wmtk.errors import SchemaMismatchError, UsageError
+from wmtk.datasets import Dataset, Episode, Schema
+from wmtk.errors import UsageError
 from wmtk.models.convolution import to_bytes
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.training.batches import ActionCodec
+from wmtk.training.batches import ActionCodec, to_inputs, whole_episode
 from wmtk.training.checkpoint import restore_module
+from wmtk.training.fit import require_episode, require_fit
+from wmtk.training.openloop import open_loop
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
 
@@ -46,28 +48,14 @@ class LoadedModel:
         restore_module("model", self.model, saved.tensors)
         self.model.to(self.device).eval()
 
+    def require_fit(self, dataset: Dataset) -> None:
+        """Refuse a dataset whose spaces are not the model's."""
+        require_fit(self.schema, dataset.schema, f"{self.run.path} and {dataset.path}")
+
     def inputs(self, episode: Episode) -> Inputs:
         """An episode as a batch of one."""
-        missing = [key for key in self.schema.obs if key not in episode.obs]
-        if missing:
-            raise SchemaMismatchError(
-                f"The model sees {list(self.schema.obs)}, the episode has {list(episode.obs)}.",
-                "Use episodes of the task that the model was trained on.",
-            )
-        arrays = episode.arrays()
-        first = np.arange(len(episode.reward)) == 0
-
-        def one(rows: NDArray[Any]) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(rows)).unsqueeze(0).to(self.device)
-
-        return Inputs(
-            obs={key: one(episode.obs[key]) for key in self.schema.obs},
-            action=self.actions.encode(episode.action[None]).to(self.device),
-            reward=one(episode.reward.astype(np.float32)),
-            terminal=one(arrays["terminated"]),
-            is_first=one(first),
-            mask=one(np.ones_like(first)),
-        )
+        require_episode(self.schema, episode)
+        return to_inputs(whole_episode(episode), self.actions, self.device)
 
     @torch.no_grad()
     def encode(self, episode: Episode) -> NDArray[np.float32]:
@@ -100,10 +88,10 @@ class LoadedModel:
                 f"{context} rows of context and {horizon} of prediction do not fit {rows} rows.",
                 "Choose a longer episode or a shorter horizon.",
             )
-        states = self.observe(episode)
-        last = State(*(part[:, context - 1].expand(samples, -1) for part in states))
-        actions = np.repeat(episode.action[None, context : context + horizon], samples, 0)
-        feat = self.imagine(last, actions).feat
+        _, imagined = open_loop(
+            self.model, self.inputs(episode), context=context, horizon=horizon, samples=samples
+        )
+        feat = imagined.feat
         return Prediction(
             self._images(feat), _numpy(self.model.reward(feat)), _numpy(self.model.discount(feat))
         )

@@ -10,6 +10,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from wmtk.datasets import durable
+
+FILE = "metrics.jsonl"
+
 
 class MetricsLog:
     """Appends to metrics.jsonl and to TensorBoard's files.
@@ -20,12 +24,12 @@ class MetricsLog:
     def __init__(self, folder: Path, resumed_at: int | None = None) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.path = folder / "metrics.jsonl"
-        if resumed_at is not None and self.path.exists():
-            lines = self.path.read_text().splitlines()
+        path = folder / FILE
+        if resumed_at is not None and path.exists():
+            lines = path.read_text().splitlines()
             kept = [line for line in lines if _step(line) <= resumed_at]
-            self.path.write_text("".join(f"{line}\n" for line in kept))
-        self._file = self.path.open("a")
+            durable.replace_file(path, "".join(f"{line}\n" for line in kept).encode())
+        self._file = path.open("a")
         purge = None if resumed_at is None else resumed_at + 1
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
 
@@ -43,6 +47,13 @@ class MetricsLog:
     def close(self) -> None:
         self._file.close()
         self._board.close()
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The reports of a run, oldest first; what is not finite is None."""
+    path = folder / FILE
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if math.isfinite(_step(line))]
 
 
 def _step(line: str) -> float:

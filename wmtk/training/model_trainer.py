@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
-from statistics import median
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import torch
 from torch import Tensor
 
 from wmtk.datasets import Batch, Schema
-from wmtk.errors import DivergedError
-from wmtk.models.convolution import to_float
-from wmtk.models.losses import masked_mean, squared_error
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.batches import ActionCodec, to_inputs
@@ -22,11 +19,12 @@ from wmtk.training.checkpoint import (
     restore_module,
     restore_optimizer,
 )
+from wmtk.training.divergence import SpikeDetector, require_finite
 from wmtk.training.optimizer import Optimizer
+from wmtk.training.precision import make_scaler, set_up
 from wmtk.training.presets import TrainingConfig
 
-SPIKE = 50.0  # times the usual loss
-USUAL = 100  # updates that "usual" is the median of
+CONSTANT = 0.5 * math.log(2 * math.pi)  # that a Gaussian likelihood has per number, in nats
 
 
 class ModelTrainer:
@@ -36,8 +34,10 @@ class ModelTrainer:
         self.device = device
         self.actions = ActionCodec(schema.action)
         self.model = WorldModel(config.model, schema.obs, self.actions.size).to(device)
-        self.optimizer = Optimizer(config.optimizer, self.model.parameters())
-        self._recent: deque[float] = deque(maxlen=USUAL)
+        set_up(self.model, device, config.precision, compiled=config.compile)
+        scaler = make_scaler(device, config.precision)
+        self.optimizer = Optimizer(config.optimizer, self.model.parameters(), scaler)
+        self._spikes = SpikeDetector()
 
     def inputs(self, batch: Batch) -> Inputs:
         return to_inputs(batch, self.actions, self.device)
@@ -45,41 +45,87 @@ class ModelTrainer:
     def update(self, inputs: Inputs, step: int) -> tuple[State, dict[str, Tensor]]:
         """One gradient step; the posterior states, detached, and what to log."""
         loss, post, metrics = self.model.loss(inputs)
-        self._require_sane(metrics, step)
-        metrics["gradient/model"] = self.optimizer.update(loss, step)
+        batch = {"action": inputs.action, "reward": inputs.reward}
+        batch |= {f"obs/{key}": rows for key, rows in inputs.obs.items()}
+        require_finite(step, metrics, batch, self.model)
+        self._spikes.require_usual(step, metrics)
+        norm = metrics["gradient/model"] = self.optimizer.update(loss, step)
+        if self.optimizer.scaler is None:  # which expects such gradients, and skips them
+            require_finite(step, {"gradient/model": norm}, batch, self.model)
         return post.detach(), metrics
-
-    def _require_sane(self, metrics: Mapping[str, Tensor], step: int) -> None:
-        """Stop before numbers that make no sense reach the weights."""
-        for name, tensor in metrics.items():
-            if not torch.isfinite(tensor):
-                raise DivergedError(
-                    f"Update {step}: {name} is {tensor.item()}.",
-                    "The last checkpoint is whole. Go on from it with a lower optimizer.rate, or "
-                    "look for odd values in the data: wmtk data validate.",
-                )
-        loss = float(metrics["loss/total"])
-        if len(self._recent) == USUAL and abs(loss) > SPIKE * abs(median(self._recent)):
-            raise DivergedError(
-                f"Update {step}: loss/total jumped to {loss:.4g} from about "
-                f"{median(self._recent):.4g}.",
-                "The last checkpoint is whole. Go on from it with a lower optimizer.rate.",
-            )
-        self._recent.append(loss)
 
     @torch.no_grad()
     def evaluate(self, inputs: Inputs) -> dict[str, Tensor]:
-        """The loss of a batch that is not learnt from, and the error of its reconstruction."""
-        _, post, metrics = self.model.loss(inputs)
-        for key, image in self.model.decode(post.feat).items():
-            error = squared_error(image, to_float(inputs.obs[key]), 3)
-            metrics[f"mse/{key}"] = masked_mean(error, inputs.mask)
-        return metrics
+        """The losses of a batch that is not learnt from."""
+        return self.model.loss(inputs)[2]
+
+    # --- what to log ---
+
+    def report(self, metrics: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+        """The metrics of one batch or the mean of several, with what people can read.
+
+        The likelihoods of what is seen and of the reward carry a constant, half of ln 2π per
+        number, that makes the loss hard to read. Without it they are half of the squared error.
+        """
+        values = {name: fmean(float(m[name]) for m in metrics) for name in metrics[0]}
+        constants = 0.0
+        for name, (term, numbers, scale) in self._gaussians().items():
+            if scale:
+                constants += scale * numbers * CONSTANT
+                error = 2 * (values[term] / scale / numbers - CONSTANT)
+                values[f"mse/{name}"] = max(error, 0.0) if math.isfinite(error) else error
+        for key in self.model.images:
+            if (error := values.get(f"mse/{key}", 0.0)) > 0:
+                values[f"psnr/{key}"] = -10 * math.log10(error)
+        values["loss/constant_free"] = values["loss/total"] - constants
+        return values
+
+    def terms(self, report: Mapping[str, float]) -> dict[str, float]:
+        """The total loss and its main terms, without constants, so that they can be read."""
+        half_errors = {
+            name: scale * numbers * report[f"mse/{name}"] / 2
+            for name, (_, numbers, scale) in self._gaussians().items()
+            if scale
+        }
+        images = [half_errors[key] for key in self.model.images if key in half_errors]
+        terms = {"loss": report["loss/constant_free"], "image": sum(images)}
+        terms |= {"kl": report["loss/kl"], "reward": half_errors.get("reward", 0.0)}
+        return terms if images else {name: x for name, x in terms.items() if name != "image"}
+
+    def _gaussians(self) -> dict[str, tuple[str, int, float]]:
+        """The terms of the loss with a constant: their metric, numbers in a row, and scale."""
+        config, model = self.model.config, self.model
+        terms = {
+            key: (f"loss/image/{key}", spec.numbers, config.image_scale)
+            for key, spec in model.images.items()
+        }
+        if model.vectors:
+            terms["vector"] = ("loss/vector", model.vector_size, config.vector_scale)
+        return terms | {"reward": ("loss/reward", 1, config.reward_scale)}
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the last update."""
+        return float(self.optimizer.adam.param_groups[0]["lr"])
+
+    # --- saving ---
 
     def tensors(self) -> dict[str, Tensor]:
         weights = module_tensors("model", self.model)
-        return weights | optimizer_tensors("adam/model", self.optimizer.adam)
+        return weights | optimizer_tensors("adam/model", self.optimizer.adam) | self._scale()
+
+    def _scale(self) -> dict[str, Tensor]:
+        scaler = self.optimizer.scaler
+        if scaler is None:
+            return {}
+        state = scaler.state_dict()
+        return {"scaler/model": torch.tensor([state["scale"], state["_growth_tracker"]])}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         restore_module("model", self.model, tensors)
         restore_optimizer("adam/model", self.optimizer.adam, tensors)
+        if self.optimizer.scaler is not None and "scaler/model" in tensors:
+            scale, tracker = tensors["scaler/model"].tolist()
+            now = self.optimizer.scaler.state_dict()
+            now |= {"scale": scale, "_growth_tracker": int(tracker)}
+            self.optimizer.scaler.load_state_dict(now)

@@ -25,8 +25,7 @@ def set_up(model: nn.Module, device: torch.device, precision: str, *, compiled: 
     """Make the model compute as the settings say; its weights and their names stay the same."""
     for part in _parts(model):
         if precision in DTYPES:
-            lowered = _lowered(part.forward, device.type, DTYPES[precision])
-            part.forward = lowered  # type: ignore[method-assign]
+            part.forward = _lowered(part.forward, device.type, DTYPES[precision])
         if compiled:
             _require_compiler(device)
             part.compile(backend=BACKEND)

@@ -1,0 +1,82 @@
+"""How much memory an update takes, and what to do when there is not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from wmtk.errors import MemoryExhaustedError
+from wmtk.models.world_model import Inputs
+from wmtk.training.data import DataConfig
+from wmtk.training.model_trainer import ModelTrainer
+
+# How the allocators of processors and of Apple's GPUs say it; CUDA's has an exception of its own.
+_COMPLAINTS = ("DefaultCPUAllocator", "not enough memory", "out of memory")
+
+
+@contextmanager
+def exhaustion_explained(trainer: ModelTrainer, data: DataConfig, step: int) -> Iterator[None]:
+    """Turn a lack of memory into an error that says how much is needed, and what to set."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not _is_exhaustion(error):
+            raise
+        B, L = data.batch_size, data.length
+        need, half = (_gigabytes(estimate(trainer, size * L)) for size in (B, max(B // 2, 1)))
+        smaller = f"--set data.batch_size={B // 2} (about {half}), "
+        raise MemoryExhaustedError(
+            f"Update {step} takes more memory than there is: batches of {B} × {L} need about "
+            f"{need}.",
+            f"Try {smaller if B > 1 else ''}--set data.length={max(L // 2, 2)}, or a smaller "
+            "model: --preset tiny.",
+        ) from error
+
+
+def _is_exhaustion(error: Exception) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return any(complaint in str(error) for complaint in _COMPLAINTS)
+
+
+def estimate(trainer: ModelTrainer, rows: int) -> int:
+    """Bytes that an update of so many rows takes, from what one of two rows keeps for later."""
+    weights = sum(weight.numel() * weight.element_size() for weight in trainer.model.parameters())
+    kept: dict[int, int] = {weight.data_ptr(): 0 for weight in trainer.model.parameters()}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept.setdefault(storage.data_ptr(), storage.nbytes())
+        return tensor
+
+    with torch.random.fork_rng(), torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        trainer.model.loss(_blank(trainer, 2))
+    # Weights, their gradients and two moments; and gradients of what is kept while going back.
+    return 4 * weights + rows * sum(kept.values()) // 2
+
+
+def _blank(trainer: ModelTrainer, rows: int) -> Inputs:
+    """A window of nothing, with the shapes of the data."""
+    model, device = trainer.model, trainer.device
+    specs = model.images | model.vectors
+    flags = torch.zeros(1, rows, dtype=torch.bool, device=device)
+    return Inputs(
+        obs={
+            key: torch.zeros(
+                1, rows, *spec.shape, dtype=torch.uint8 if spec.is_image else torch.float32
+            ).to(device)
+            for key, spec in specs.items()
+        },
+        action=torch.zeros(1, rows, trainer.actions.size, device=device),
+        reward=torch.zeros(1, rows, device=device),
+        terminal=flags,
+        is_first=flags,
+        mask=~flags,
+    )
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
