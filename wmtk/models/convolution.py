@@ -8,6 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.errors import ConfigError
+from wmtk.models.fast_conv import (
+    conv,
+    conv_of_small_image,
+    transpose_of_small_image,
+    transpose_to_few_channels,
+)
 from wmtk.models.layers import elu
 
 SIZE = 64  # height and width of the images
@@ -31,11 +37,10 @@ class ConvEncoder(nn.Module):
         self.size = 8 * depth * 2 * 2
 
     def forward(self, x: Tensor) -> Tensor:
-        # A view: rows of (H, W, C) are what channels-last memory looks like.
-        x = x.permute(0, 3, 1, 2)
-        for layer in self.layers:
-            x = elu(layer(x))
-        return x.permute(0, 2, 3, 1).flatten(1)
+        *layers, last = self.layers
+        for layer in layers:
+            x = elu(conv(x, *weights(layer)))
+        return elu(conv_of_small_image(x, *weights(last))).flatten(1)
 
 
 class ConvDecoder(nn.Module):
@@ -61,11 +66,17 @@ class ConvDecoder(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         x: Tensor = self.first(self.linear(features))
-        x = elu(x.reshape(-1, 5, 5, 4 * self.depth) + self.first_bias).permute(0, 3, 1, 2)
-        x = elu(self.second(x))
-        x = elu(self.third(x))
-        x = self.last(x)
-        return x.permute(0, 2, 3, 1)
+        x = elu(x.reshape(-1, 5, 5, 4 * self.depth) + self.first_bias)
+        x = elu(transpose_of_small_image(x, *weights(self.second)))
+        x = elu(transpose_to_few_channels(x, *weights(self.third)))
+        return transpose_to_few_channels(x, *weights(self.last))
+
+
+def weights(layer: nn.Module) -> tuple[Tensor, Tensor]:
+    """Of a convolution, which only holds them: fast_conv computes."""
+    assert isinstance(layer.weight, Tensor), layer
+    assert isinstance(layer.bias, Tensor), layer
+    return layer.weight, layer.bias
 
 
 def to_float(image: Tensor) -> Tensor:

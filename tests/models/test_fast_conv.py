@@ -1,0 +1,57 @@
+"""The fast convolutions equal torch's own, gradients included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from wmtk.models import fast_conv
+
+Convolution = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+CASES: dict[str, tuple[Convolution, int, int, int, int, bool]] = {
+    # function, image size, channels in, channels out, kernel, transposed
+    "small-image": (fast_conv.conv_of_small_image, 6, 7, 5, 4, False),
+    "transpose-small-image": (fast_conv.transpose_of_small_image, 5, 70, 5, 5, True),
+    "transpose-to-grey": (fast_conv.transpose_to_few_channels, 30, 5, 1, 6, True),
+    "transpose-to-colour": (fast_conv.transpose_to_few_channels, 30, 5, 3, 6, True),
+    "transpose-to-eight": (fast_conv.transpose_to_few_channels, 30, 5, 8, 6, True),
+    "transpose-odd-image": (fast_conv.transpose_to_few_channels, 13, 6, 4, 6, True),
+}
+
+
+def run(function: Convolution, x: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
+    leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
+    y = function(*leaves)
+    (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)).sum().backward()
+    gradients = [leaf.grad for leaf in leaves]
+    return [y.detach(), *[g for g in gradients if g is not None]]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_torch(name: str) -> None:
+    function, size, channels, outputs, kernel, transposed = CASES[name]
+    torch.manual_seed(0)
+    shape = (channels, outputs) if transposed else (outputs, channels)
+    x = torch.randn(3, size, size, channels, dtype=torch.float64)
+    weight = torch.randn(*shape, kernel, kernel, dtype=torch.float64)
+    bias = torch.randn(outputs, dtype=torch.float64)
+    plain = fast_conv.conv_transpose if transposed else fast_conv.conv
+    ours, theirs = run(function, x, weight, bias), run(plain, x, weight, bias)
+    assert len(ours) == len(theirs) == 4
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-9)
+
+
+def test_pieces_of_a_batch_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(7, 5, 5, 64), torch.randn(64, 4, 5, 5), torch.randn(4)
+    whole = run(fast_conv.transpose_of_small_image, x, weight, bias)
+    monkeypatch.setattr(fast_conv, "_PATCH_NUMBERS", 3 * 5 * 5 * 5 * 5 * 4)  # three at a time
+    for mine, other in zip(
+        run(fast_conv.transpose_of_small_image, x, weight, bias), whole, strict=True
+    ):
+        torch.testing.assert_close(mine, other)
