@@ -6,7 +6,16 @@ import torch
 from scipy import stats as scipy_stats
 from torch.distributions import Bernoulli, Independent, OneHotCategorical
 
-from wmtk.models.actions import EDGE, Binary, Categoricals, TruncatedNormal, _TruncatedSample
+from wmtk.errors import ConfigError
+from wmtk.models.actions import (
+    EDGE,
+    Binary,
+    Categoricals,
+    TruncatedNormal,
+    _TruncatedSample,
+    actions_of,
+)
+from wmtk.spaces import ArraySpec
 
 # Means at and near the ends, the smallest and the largest spread.
 CORNERS = [(m, s) for m in (-9.0, -2.0, 0.0, 0.3, 9.0) for s in (-20.0, -1.0, 0.0, 3.0, 20.0)]
@@ -174,3 +183,14 @@ def test_what_is_logged() -> None:
     found = TruncatedNormal(2).summary(torch.tensor([[50.0, 0.0, -99.0, -99.0]]))
     assert found["size"].item() == pytest.approx(0.5)
     assert found["std"].item() == pytest.approx(0.1)
+
+
+def test_an_actor_for_each_space() -> None:
+    assert actions_of(ArraySpec("discrete", (), "int64", 3, 7)).size == 5
+    multi = actions_of(ArraySpec("multi_discrete", (2,), "int64", 0, (1, 3)))
+    assert isinstance(multi, Categoricals)
+    assert multi.sizes == [2, 4]
+    assert isinstance(actions_of(ArraySpec("multi_binary", (3,), "int8", 0, 1)), Binary)
+    assert isinstance(actions_of(ArraySpec("box", (3,), "float32", -1, 1)), TruncatedNormal)
+    with pytest.raises(ConfigError, match="whole numbers"):
+        actions_of(ArraySpec("box", (3,), "uint8", 0, 9))

@@ -15,8 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from wmtk.errors import ConfigError
 from wmtk.models import latents
 from wmtk.models.latents import straight_through_one_hot
+from wmtk.spaces import ArraySpec
 
 MIN_STD = 0.1
 EDGE = 1e-6  # how far samples of a truncated normal stay away from −1 and 1
@@ -43,6 +45,22 @@ class Actions(Protocol):
 
     def summary(self, stats: Tensor) -> dict[str, Tensor]:
         """What to log of a batch: the mean probabilities, or the size and spread of numbers."""
+
+
+def actions_of(spec: ArraySpec) -> Actions:
+    """The distribution for an action space."""
+    if spec.kind == "discrete":
+        return Categoricals([spec.n])
+    if spec.kind == "multi_discrete":
+        return Categoricals((spec.bound("high") - spec.bound("low") + 1).ravel().tolist())
+    if spec.kind == "multi_binary":
+        return Binary(spec.numbers)
+    if not spec.dtype.startswith("float"):
+        raise ConfigError(
+            f"No actor can act in {spec}: a box of whole numbers.",
+            "Make it a Discrete or MultiDiscrete space in a wrapper.",
+        )
+    return TruncatedNormal(spec.numbers)
 
 
 class Categoricals:

@@ -16,7 +16,10 @@ from wmtk.spaces import ArraySpec
 
 
 class ActionCodec:
-    """Actions as the model sees them: one-hot where they are discrete, numbers otherwise."""
+    """Actions as the model sees them: one-hot where they are discrete, numbers otherwise.
+
+    Numbers with bounds are scaled to [−1, 1], where actors choose them.
+    """
 
     def __init__(self, spec: ArraySpec) -> None:
         self.spec = spec
@@ -29,12 +32,18 @@ class ActionCodec:
         self.size = sum(self.sizes) if self.sizes else spec.numbers
         if self.size > 4096:
             raise ConfigError(f"{self.size} action values are more than a model can take.")
+        low, high = (spec.bound(side).ravel().astype(np.float64) for side in ("low", "high"))
+        bounded = np.isfinite(low) & np.isfinite(high) & (low < high) & (spec.kind == "box")
+        self._middle, self._half = np.zeros(spec.numbers), np.ones(spec.numbers)
+        self._middle[bounded] = (low[bounded] + high[bounded]) / 2
+        self._half[bounded] = (high[bounded] - low[bounded]) / 2
 
     def encode(self, action: NDArray[Any]) -> Tensor:
         """(B, T, …) → (B, T, A) float32. Row 0 of an episode, a zero action, is what it is."""
         lead = action.shape[:2]
         if not self.sizes:
-            return torch.from_numpy(action.reshape(*lead, -1).astype(np.float32))
+            numbers = (action.reshape(*lead, -1) - self._middle) / self._half
+            return torch.from_numpy(numbers.astype(np.float32))
         offsets = np.cumsum([0, *self.sizes[:-1]])
         values = (action - self.spec.bound("low")).reshape(*lead, -1)
         if (values >= np.array(self.sizes)).any():
@@ -44,6 +53,19 @@ class ActionCodec:
             )
         index = torch.from_numpy((values.clip(min=0) + offsets).astype(np.int64))
         return torch.zeros(*lead, self.size).scatter_(-1, index, 1.0)
+
+    def decode(self, action: Tensor) -> NDArray[Any]:
+        """Actions of an actor, (N, A), as the environment takes them: (N, …)."""
+        spec, values = self.spec, action.detach().cpu().numpy().astype(np.float64)
+        low, high = spec.bound("low"), spec.bound("high")
+        if self.sizes:
+            parts = np.split(values, np.cumsum(self.sizes)[:-1], -1)
+            chosen = np.stack([part.argmax(-1) for part in parts], -1) + low.ravel()
+        elif spec.kind == "multi_binary":
+            chosen = values > 0.5
+        else:
+            chosen = np.clip(values * self._half + self._middle, low.ravel(), high.ravel())
+        return chosen.astype(spec.dtype).reshape(len(values), *spec.shape)
 
 
 def to_inputs(batch: Batch, actions: ActionCodec, device: torch.device) -> Inputs:

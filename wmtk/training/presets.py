@@ -15,13 +15,15 @@ from wmtk.models.world_model import WorldModelConfig
 from wmtk.training.cadence import Cadence
 from wmtk.training.data import DataConfig
 from wmtk.training.optimizer import OptimizerConfig
+from wmtk.training.policy_trainer import BehaviourConfig
 
 
 class TrainingConfig(Config):
-    """All settings of training a world model."""
+    """All settings of training a world model, and an actor and a critic inside of it."""
 
     model: WorldModelConfig = WorldModelConfig()
     optimizer: OptimizerConfig = OptimizerConfig(rate=2e-4)
+    behaviour: BehaviourConfig = BehaviourConfig()
     data: DataConfig = DataConfig()
     cadence: Cadence = Cadence()
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -38,13 +40,17 @@ _DMC: Changes = {
     "model.discount": 0.99,
     "model.discount_scale": 0.0,  # episodes only end by their time limit
     "optimizer.rate": 3e-4,
+    "behaviour.reinforce": 0.0,
+    "behaviour.entropy": 1e-4,
+    "behaviour.actor.rate": 8e-5,
+    "behaviour.critic.rate": 8e-5,
 }
 
 PRESETS: Mapping[str, Changes] = {
     "atari": {},
     "montezuma": {"model.discount": 0.99},
     "dmc_vision": _DMC,
-    "humanoid": {**_DMC, "model.kl_scale": 2.0},
+    "humanoid": {**_DMC, "model.kl_scale": 2.0, "behaviour.entropy": 1e-5},
     "tiny": {
         "model.depth": 12,
         "model.layers": 2,
@@ -55,10 +61,19 @@ PRESETS: Mapping[str, Changes] = {
         "model.rssm.classes": 16,
         "model.discount": 0.99,
         "optimizer.rate": 1e-3,
+        "behaviour.layers": 2,
+        "behaviour.units": 128,
+        "behaviour.horizon": 12,
+        "behaviour.starts": 128,
+        "behaviour.reinforce": None,
+        "behaviour.actor.rate": 3e-4,
+        "behaviour.critic.rate": 3e-4,
         "data.batch_size": 16,
         "data.length": 24,
     },
 }
+
+_SCHEDULED = 2_500_000 // 4  # updates in the 2.5 million agent steps that the paper anneals over
 
 ABLATIONS: Mapping[str, Changes] = {
     "no-layer-norm": {"model.rssm.layer_norm": False},
@@ -67,6 +82,13 @@ ABLATIONS: Mapping[str, Changes] = {
     "no-discrete-latents": {"model.rssm.latent": "gaussian"},
     "no-kl-balancing": {"model.kl_balance": None},
     "binary-latents": {"model.rssm.latent": "binary"},
+    "no-policy-reinforce": {"behaviour.reinforce": 0.0},
+    "long-term-entropy": {"behaviour.long_term_entropy": True},
+    "mixed-gradients": {"behaviour.reinforce": 0.9},
+    "schedules": {
+        "behaviour.entropy": {"start": 3e-3, "end": 3e-4, "steps": _SCHEDULED},
+        "behaviour.reinforce": {"start": 0.9, "end": 1.0, "steps": _SCHEDULED},
+    },
 }
 
 
