@@ -58,6 +58,7 @@ class ActionCodec:
         """Actions of an actor, (N, A), as the environment takes them: (N, …)."""
         spec, values = self.spec, action.detach().cpu().numpy().astype(np.float64)
         low, high = spec.bound("low"), spec.bound("high")
+        chosen: NDArray[Any]
         if self.sizes:
             parts = np.split(values, np.cumsum(self.sizes)[:-1], -1)
             chosen = np.stack([part.argmax(-1) for part in parts], -1) + low.ravel()
