@@ -21,6 +21,9 @@ class Latent(Protocol):
     def sample(self, stats: Tensor) -> Tensor:
         """A random state, (…, size), differentiable in `stats`."""
 
+    def pull_back(self, stats: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
+        """The gradient of `stats`, given that of a sample drawn from them."""
+
     def mode(self, stats: Tensor) -> Tensor:
         """The most likely state, (…, size), without gradient."""
 
@@ -51,9 +54,12 @@ class _StraightThroughOneHot(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (probs,) = ctx.saved_tensors
-        (grad,) = grads
-        weighted = grad * probs
-        return weighted - probs * weighted.sum(-1, keepdim=True), None
+        return _softmax_backward(probs, grads[0]), None
+
+
+def _softmax_backward(probs: Tensor, grad: Tensor) -> Tensor:
+    found: Tensor = torch.ops.aten._softmax_backward_data(grad, probs, -1, probs.dtype)
+    return found
 
 
 def straight_through_one_hot(logits: Tensor, uniform: Tensor) -> Tensor:
@@ -77,6 +83,10 @@ class Categorical:
         logits = self.logits(stats)
         uniform = torch.rand(logits.shape[:-1], dtype=torch.float32, device=logits.device)
         return straight_through_one_hot(logits, uniform).flatten(-2)
+
+    def pull_back(self, stats: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
+        probs = torch.softmax(self.logits(stats), -1)
+        return _softmax_backward(probs, self.logits(grad)).reshape(stats.shape)
 
     def mode(self, stats: Tensor) -> Tensor:
         index = self.logits(stats).argmax(-1)
@@ -108,6 +118,13 @@ class Gaussian:
         mean, std = self._moments(stats)
         return mean + std * torch.randn_like(mean)
 
+    def pull_back(self, stats: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
+        mean, std = self._moments(stats)
+        noise = (sample - mean) / std
+        # std = 2·sigmoid(raw/2) + 0.1, whose derivative is sigmoid·(1 − sigmoid)
+        share = (std - self.min_std) / 2
+        return torch.cat([grad, grad * noise * share * (1 - share)], -1)
+
     def mode(self, stats: Tensor) -> Tensor:
         return self._moments(stats)[0].detach()
 
@@ -131,6 +148,10 @@ class Binary:
         probs = torch.sigmoid(stats)
         drawn = (torch.rand_like(probs) < probs).to(probs.dtype)
         return drawn + probs - probs.detach()
+
+    def pull_back(self, stats: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
+        probs = torch.sigmoid(stats)
+        return grad * probs * (1 - probs)
 
     def mode(self, stats: Tensor) -> Tensor:
         return (stats.detach() > 0).to(stats.dtype)

@@ -7,8 +7,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-NORM_EPSILON = 1e-3
-
 
 def elu(x: Tensor) -> Tensor:
     """x above 0, exp(x) − 1 below. It overwrites x: the passes over memory are what costs."""
@@ -48,11 +46,13 @@ class GRUCell(nn.Module):
     """
 
     update_bias = -1.0
+    epsilon = 1e-3  # of the layer norm
 
     def __init__(self, inputs: int, size: int, *, layer_norm: bool) -> None:
         super().__init__()
+        self.layer_norm = layer_norm
         self.linear = nn.Linear(inputs + size, 3 * size, bias=not layer_norm)
-        self.norm = nn.LayerNorm(3 * size, eps=NORM_EPSILON) if layer_norm else nn.Identity()
+        self.norm = nn.LayerNorm(3 * size, eps=self.epsilon) if layer_norm else nn.Identity()
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
         """x (…, inputs), h (…, size) → the next h."""

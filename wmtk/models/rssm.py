@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from wmtk.config import Config
 from wmtk.models.latents import Binary, Categorical, Gaussian, Latent
 from wmtk.models.layers import GRUCell, elu
+from wmtk.models.scan import observe_scan
 
 
 class RSSMConfig(Config):
@@ -129,19 +130,34 @@ class RSSM(nn.Module):
 
         Where `is_first` is true the state before and the action are taken to be zero.
         """
-        B, T = is_first.shape
-        state = self.initial(B) if state is None else state
-        keep = (~is_first).to(embed.dtype).unsqueeze(-1)  # (B, T, 1)
-        actions = self.from_action(action * keep)  # (B, T, U)
-        embeds = self.post_from_embed(embed)  # (B, T, U)
+        state = self.initial(len(is_first)) if state is None else state
+        # Time first, so that the inputs of one step lie together in memory.
+        keep = (~is_first.t()).to(embed.dtype).unsqueeze(-1)  # (T, B, 1)
+        actions = self.from_action(action.transpose(0, 1) * keep)  # (T, B, U)
+        embeds = self.post_from_embed(embed.transpose(0, 1))  # (T, B, U)
+        if sample and self._can_scan(embeds, state):
+            found = observe_scan(self, actions, embeds, keep, state.deter, state.stoch)
+            return State(*(part.transpose(0, 1) for part in found))
+        return self._observe_plainly(actions, embeds, keep, state, sample=sample)
+
+    def _can_scan(self, embeds: Tensor, state: State) -> bool:
+        """Whether there is something to gain from the loop whose gradient is written by hand."""
+        return (
+            embeds.requires_grad
+            and not state.deter.requires_grad
+            and not torch.is_autocast_enabled(embeds.device.type)
+            and not torch.compiler.is_compiling()
+        )
+
+    def _observe_plainly(
+        self, actions: Tensor, embeds: Tensor, keep: Tensor, state: State, *, sample: bool
+    ) -> State:
+        """What `observe_scan` computes, as it is defined."""
         deter, stoch = state.deter, state.stoch
         outputs: list[State] = []
-        resets = is_first.any(0).tolist()
-        for t in range(T):
-            if resets[t]:
-                deter, stoch = deter * keep[:, t], stoch * keep[:, t]
-            deter = self.advance(deter, stoch, actions[:, t])
-            stats = self.posterior(deter, embeds[:, t])
+        for t in range(len(keep)):
+            deter = self.advance(deter * keep[t], stoch * keep[t], actions[t])
+            stats = self.posterior(deter, embeds[t])
             stoch = self.latent.sample(stats) if sample else self.latent.mode(stats)
             outputs.append(State(deter, stoch, stats))
         return State(*(torch.stack(parts, 1) for parts in zip(*outputs, strict=True)))
