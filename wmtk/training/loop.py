@@ -1,0 +1,218 @@
+"""The loop of updates that the training stages share: reports, checkpoints, resuming."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from torch import Tensor
+
+from wmtk.datasets import Batch, Prefetcher, SequenceSampler, durable
+from wmtk.errors import DivergedError, RunError
+from wmtk.training.checkpoint import random_tensors, restore_random
+from wmtk.training.metrics import MetricsLog
+from wmtk.training.presets import TrainingConfig
+from wmtk.training.run import Run
+from wmtk.version import code_version
+
+
+@dataclass(frozen=True)
+class TrainProgress:
+    """How far training is, handed to `on_progress` after every update."""
+
+    step: int
+    losses: Mapping[str, float]  # of the last report: the few that are worth showing
+    waiting: float  # share of the time that was spent waiting for data
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who watches a training: told after every update, and asked whether to stop."""
+
+    on_progress: Callable[[TrainProgress], None] = lambda _: None
+    stop: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an update came to."""
+
+    values: Mapping[str, float]  # to be logged, by full name
+    shown: Mapping[str, float] = field(default_factory=dict)  # worth showing while it runs
+
+
+class Stage(Protocol):
+    """What a loop trains."""
+
+    def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
+        """One gradient step; what to log."""
+
+    def report(self, metrics: Mapping[str, Tensor]) -> Report:
+        """What `update` returned, in numbers."""
+
+    def look(self, log: MetricsLog, step: int, *, last: bool) -> float | None:
+        """Whatever is due besides updates; the loss by which a checkpoint is the best, if any."""
+
+    def advice(self) -> str:
+        """Options that may help after numbers went wrong."""
+
+    def tensors(self) -> dict[str, Tensor]: ...
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None: ...
+
+
+class Loop:
+    """Updates of a stage from the batches of a sampler, in a run directory."""
+
+    def __init__(
+        self, run: Run, config: TrainingConfig, stage: Stage, sampler: SequenceSampler, watch: Watch
+    ) -> None:
+        self._run, self._config = run, config
+        self._stage, self._sampler, self._watch = stage, sampler, watch
+        self.updates = 0  # made by this process
+        self._step = 0
+        self._best: float | None = None  # the lowest loss that the stage looked at so far
+        self._resumed = False
+        self._shown: Mapping[str, float] = {}
+        self._waiting = 0.0
+
+    def restore(self) -> None:
+        """Go on where the newest checkpoint was saved; without one, from the beginning."""
+        self._resumed = True
+        if not self._run.step:
+            return
+        saved = self._run.checkpoints.load()
+        self._stage.restore(saved.tensors)
+        restore_random(saved.tensors)
+        self._sampler.restore(saved.state["sampler"])
+        self._step, self._best = saved.step, saved.state["best"]
+
+    def run(self, steps: int) -> None:
+        """Update until there were `steps` of them, or somebody says stop."""
+        if self._step >= steps:
+            return
+        cadence = self._config.cadence
+        log = MetricsLog(self._run.path, self._step if self._resumed else None)
+        with closing(log), Prefetcher(self._sampler) as batches:
+            clock = _Clock(batches, self._step)
+            ends = False
+            while not ends:
+                metrics = self._update(next(batches))
+                last = self._step == steps
+                ends = last or self._watch.stop()
+                if last or self._step % cadence.log == 0:
+                    self._report(log, metrics, clock)
+                better = self._is_better(self._stage.look(log, self._step, last=last))
+                if ends or better or self._step % cadence.checkpoint == 0:
+                    self._save(steps, best=better)
+                self._watch.on_progress(TrainProgress(self._step, self._shown, self._waiting))
+
+    def _update(self, batch: Batch) -> Mapping[str, Tensor]:
+        step = self._step + 1
+        try:
+            metrics = self._stage.update(batch, step)
+        except DivergedError as error:
+            raise DivergedError(error.message, f"{error.hint}\n{self._last_good()}") from error
+        self._step = step
+        self.updates += 1
+        return metrics
+
+    def _last_good(self) -> str:
+        if not self._run.step:
+            return "There was no checkpoint yet: begin anew with --out at another place."
+        return (
+            f"The checkpoint of update {self._run.step} is kept; go on from it with "
+            f"--resume {self._stage.advice()}"
+        )
+
+    def _report(self, log: MetricsLog, metrics: Mapping[str, Tensor], clock: _Clock) -> None:
+        report = self._stage.report(metrics)
+        rate, self._waiting = clock.lap(self._step)
+        times = {"time/updates_per_second": rate, "time/data_wait": self._waiting}
+        log.scalars(self._step, {**report.values, **times})
+        self._shown = report.shown
+
+    def _is_better(self, loss: float | None) -> bool:
+        if loss is None or (self._best is not None and not loss < self._best):
+            return False
+        self._best = loss
+        return True
+
+    def _save(self, steps: int, *, best: bool) -> None:
+        state = {
+            "sampler": self._sampler.state(),
+            "best": self._best,
+            "steps": steps,
+            "data": self._run.about["data"],
+            "config": self._config.model_dump(),
+            "code_version": code_version(),
+        }
+        tensors = self._stage.tensors() | random_tensors()
+        self._run.checkpoints.save(self._step, tensors, state, best=best)
+
+
+class _Clock:
+    """How fast training is, from one report to the next."""
+
+    def __init__(self, batches: Prefetcher, step: int) -> None:
+        self._batches = batches
+        self._now, self._step, self._waited = time.monotonic(), step, 0.0
+
+    def lap(self, step: int) -> tuple[float, float]:
+        """Updates per second, and the share of the time that was spent waiting for data."""
+        now, waited = time.monotonic(), self._batches.waited
+        seconds = max(now - self._now, 1e-9)
+        rate, share = (step - self._step) / seconds, (waited - self._waited) / seconds
+        self._now, self._step, self._waited = now, step, waited
+        return rate, min(share, 1.0)
+
+
+# --- run directories ---
+
+
+def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
+    """The run to go on with; None if it is to be begun, which a path in use prevents."""
+    if not resume or not (out / "run.json").exists():
+        Run.require_vacant(out)
+        return None
+    run = Run(out)
+    if run.kind != kind:
+        raise RunError(
+            f"{out} is a {run.kind} run, not a {kind} run.",
+            f"Resume it with `wmtk train-{run.kind}`, or choose another --out.",
+        )
+    return run
+
+
+def kept(run: Run | None, name: str, asked: float | None, default: float) -> float:
+    """What a run began with, which nobody may want to be different later."""
+    if run is None:
+        return default if asked is None else asked
+    before: float = run.about[name]
+    if asked is not None and asked != before:
+        option = f"--{name.replace('_', '-')}"
+        raise RunError(
+            f"{run.path} was begun with {option} {before}, not {asked}.",
+            f"Leave {option} out on resuming, or start a new run.",
+        )
+    return before
+
+
+def train(loop: Loop, run: Run, config: TrainingConfig, steps: int, *, resumed: bool) -> Run:
+    """Run the loop in its directory; one in which nothing was learnt is removed again."""
+    try:
+        with run.held():
+            if resumed:
+                loop.restore()
+                run.change_config(config)
+            run.note_command()
+            loop.run(steps)
+    except BaseException:
+        if not resumed and not loop.updates:
+            durable.remove_tree(run.path)  # the next attempt needs no other name
+        raise
+    return run
