@@ -21,8 +21,17 @@ class Latent(Protocol):
     def sample(self, stats: Tensor) -> Tensor:
         """A random state, (…, size), differentiable in `stats`."""
 
-    def pull_back(self, stats: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
-        """The gradient of `stats`, given that of a sample drawn from them."""
+    def noise(self, stats: Tensor) -> Tensor:
+        """The random numbers that a sample from such stats takes."""
+
+    def draw(self, stats: Tensor, noise: Tensor) -> Tensor:
+        """The sample that `noise` leads to, without gradient: `sample` draws just so."""
+
+    def slope(self, stats: Tensor, sample: Tensor) -> Tensor:
+        """How a sample changes with the stats it was drawn from, as `pull_back` needs it."""
+
+    def pull_back(self, slope: Tensor, grad: Tensor) -> Tensor:
+        """The gradient of the stats, given that of a sample."""
 
     def mode(self, stats: Tensor) -> Tensor:
         """The most likely state, (…, size), without gradient."""
@@ -44,17 +53,20 @@ class _StraightThroughOneHot(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, uniform: Tensor) -> Tensor:
         probs = torch.softmax(logits, -1)
-        total = torch.cumsum(probs, -1)
-        # The last sum may be a rounding error below 1: clamp instead of trusting it.
-        index = (total < uniform.unsqueeze(-1) * total[..., -1:]).sum(-1, keepdim=True)
-        index.clamp_(max=logits.shape[-1] - 1)
         ctx.save_for_backward(probs)
-        return torch.zeros_like(probs).scatter_(-1, index, 1.0)
+        return _one_hot(probs, uniform)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (probs,) = ctx.saved_tensors
         return _softmax_backward(probs, grads[0]), None
+
+
+def _one_hot(probs: Tensor, uniform: Tensor) -> Tensor:
+    total = torch.cumsum(probs, -1)
+    # Against the last sum, which may be a rounding error away from 1.
+    index = torch.searchsorted(total, uniform.unsqueeze(-1) * total[..., -1:])
+    return torch.zeros_like(probs).scatter_(-1, index, 1.0)
 
 
 def _softmax_backward(probs: Tensor, grad: Tensor) -> Tensor:
@@ -80,13 +92,19 @@ class Categorical:
         return stats.reshape(*stats.shape[:-1], self.variables, self.classes)
 
     def sample(self, stats: Tensor) -> Tensor:
-        logits = self.logits(stats)
-        uniform = torch.rand(logits.shape[:-1], dtype=torch.float32, device=logits.device)
-        return straight_through_one_hot(logits, uniform).flatten(-2)
+        return straight_through_one_hot(self.logits(stats), self.noise(stats)).flatten(-2)
 
-    def pull_back(self, stats: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
-        probs = torch.softmax(self.logits(stats), -1)
-        return _softmax_backward(probs, self.logits(grad)).reshape(stats.shape)
+    def noise(self, stats: Tensor) -> Tensor:
+        return stats.new_empty((*stats.shape[:-1], self.variables)).uniform_()
+
+    def draw(self, stats: Tensor, noise: Tensor) -> Tensor:
+        return _one_hot(torch.softmax(self.logits(stats), -1), noise).reshape(stats.shape)
+
+    def slope(self, stats: Tensor, sample: Tensor) -> Tensor:
+        return torch.softmax(self.logits(stats), -1)
+
+    def pull_back(self, slope: Tensor, grad: Tensor) -> Tensor:
+        return _softmax_backward(slope, self.logits(grad)).reshape(grad.shape)
 
     def mode(self, stats: Tensor) -> Tensor:
         index = self.logits(stats).argmax(-1)
@@ -116,14 +134,24 @@ class Gaussian:
 
     def sample(self, stats: Tensor) -> Tensor:
         mean, std = self._moments(stats)
-        return mean + std * torch.randn_like(mean)
+        return mean + std * self.noise(stats)
 
-    def pull_back(self, stats: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
+    def noise(self, stats: Tensor) -> Tensor:
+        return stats.new_empty((*stats.shape[:-1], self.size)).normal_()
+
+    def draw(self, stats: Tensor, noise: Tensor) -> Tensor:
+        mean, std = self._moments(stats)
+        return mean + std * noise
+
+    def slope(self, stats: Tensor, sample: Tensor) -> Tensor:
         mean, std = self._moments(stats)
         noise = (sample - mean) / std
         # std = 2·sigmoid(raw/2) + 0.1, whose derivative is sigmoid·(1 − sigmoid)
         share = (std - self.min_std) / 2
-        return torch.cat([grad, grad * noise * share * (1 - share)], -1)
+        return noise * share * (1 - share)
+
+    def pull_back(self, slope: Tensor, grad: Tensor) -> Tensor:
+        return torch.cat([grad, grad * slope], -1)
 
     def mode(self, stats: Tensor) -> Tensor:
         return self._moments(stats)[0].detach()
@@ -146,12 +174,20 @@ class Binary:
 
     def sample(self, stats: Tensor) -> Tensor:
         probs = torch.sigmoid(stats)
-        drawn = (torch.rand_like(probs) < probs).to(probs.dtype)
-        return drawn + probs - probs.detach()
+        return self.draw(stats.detach(), self.noise(stats)) + probs - probs.detach()
 
-    def pull_back(self, stats: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
+    def noise(self, stats: Tensor) -> Tensor:
+        return torch.empty_like(stats).uniform_()
+
+    def draw(self, stats: Tensor, noise: Tensor) -> Tensor:
+        return (noise < torch.sigmoid(stats)).to(stats.dtype)
+
+    def slope(self, stats: Tensor, sample: Tensor) -> Tensor:
         probs = torch.sigmoid(stats)
-        return grad * probs * (1 - probs)
+        return probs * (1 - probs)
+
+    def pull_back(self, slope: Tensor, grad: Tensor) -> Tensor:
+        return grad * slope
 
     def mode(self, stats: Tensor) -> Tensor:
         return (stats.detach() > 0).to(stats.dtype)

@@ -13,6 +13,7 @@ products over all steps. Equal to the plain loop, gradients included (tests/mode
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -76,131 +77,123 @@ class _ObserveScan(torch.autograd.Function):
         new = actions.new_empty
         # What the backward loop needs. `inputs` holds [elu(a), h before], as the cell takes them.
         inputs, parts = new(T, B, U + D), new(T, B, 3 * D)
-        means, rstds = new(T, B, 1), new(T, B, 1)
-        gates = new(T, 3, B, D)  # reset, candidate, update: after their activations
-        hidden = new(T, B, U)
-        deters, stochs = new(T, B, D), new(T, B, latent.size)
-        before = new(T, B, latent.size)  # the stochastic states that each step starts from
+        normed = parts if norm_weight is None else new(T, B, 3 * D)
+        moments = new(2, T, B, 1)
+        gates = new(3, T, B, D)  # reset, candidate, update: after their activations
+        hidden, deters = new(T, B, U), new(T, B, D)
         stats = new(T, B, latent.stats_size)
+        noise = [latent.noise(row) for row in stats]
         resets = (keep == 0).flatten(1).any(1).tolist()
         w_stoch_t, w_cell_t = w_stoch.t(), w_cell.t()
         w_deter_t, w_stats_t = w_deter.t(), w_stats.t()
-        for t in range(T):
+        before, stochs = [], []  # the stochastic states that steps start from and lead to
+        for t, row in enumerate(
+            _rows(actions, embeds, inputs, parts, normed, hidden, deters, stats)
+        ):
+            action, embed, x, part, norm, hid, following, stat = row
             if resets[t]:
                 deter, stoch = deter * keep[t], stoch * keep[t]
-            before[t] = stoch
-            x = inputs[t]
-            x[:, :U] = elu(torch.addmm(actions[t], stoch, w_stoch_t))
-            x[:, U:] = deter
-            torch.mm(x, w_cell_t, out=parts[t])
+            before.append(stoch)
+            torch.cat([elu(torch.addmm(action, stoch, w_stoch_t)), deter], -1, out=x)
+            torch.mm(x, w_cell_t, out=part)
             if norm_weight is None:
-                parts[t] += cell_bias
-                normed = parts[t]
+                part += cell_bias
             else:
-                normed, means[t], rstds[t] = torch.native_layer_norm(
-                    parts[t], [3 * D], norm_weight, cell_bias, GRUCell.epsilon
-                )
-            reset, candidate, update = gates[t]
-            torch.sigmoid(normed[:, :D], out=reset)
-            torch.tanh(reset * normed[:, D : 2 * D], out=candidate)
-            torch.sigmoid(normed[:, 2 * D :] + GRUCell.update_bias, out=update)
-            deter = torch.lerp(deter, candidate, update, out=deters[t])
-            torch.addmm(embeds[t], deter, w_deter_t, out=hidden[t])
-            elu(hidden[t])
-            torch.addmm(b_stats, hidden[t], w_stats_t, out=stats[t])
-            stoch = stochs[t] = latent.sample(stats[t])
+                mean, rstd = moments[:, t]
+                aten.native_layer_norm(
+                    part, [3 * D], norm_weight, cell_bias, GRUCell.epsilon,
+                    out0=norm, out1=mean, out2=rstd,
+                )  # fmt: skip
+            reset, candidate, update = gates[:, t]
+            r, c, u = norm.chunk(3, -1)
+            torch.sigmoid(r, out=reset)
+            torch.tanh(reset * c, out=candidate)
+            torch.sigmoid(u + GRUCell.update_bias, out=update)
+            deter = torch.lerp(deter, candidate, update, out=following)
+            torch.addmm(embed, deter, w_deter_t, out=hid)
+            torch.addmm(b_stats, elu(hid), w_stats_t, out=stat)
+            stoch = latent.draw(stat, noise[t])
+            stochs.append(stoch)
+        drawn, started = torch.stack(stochs), torch.stack(before)
         ctx.latent, ctx.resets = latent, resets
         ctx.save_for_backward(
-            inputs, parts, means, rstds, gates, hidden, deters, stochs, before, stats, keep,
+            inputs, parts, normed, moments, gates, hidden, deters, drawn, started, stats, keep,
             w_stoch, w_cell, norm_weight, cell_bias, w_deter, w_stats,
         )  # fmt: skip
-        return deters, stochs, stats
+        return deters, drawn, stats
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (
-            inputs, parts, means, rstds, gates, hidden, deters, stochs, before, stats, keep,
+            inputs, parts, normed, moments, gates, hidden, deters, drawn, started, stats, keep,
             w_stoch, w_cell, norm_weight, cell_bias, w_deter, w_stats,
         ) = ctx.saved_tensors  # fmt: skip
         of_deters, of_stochs, of_stats = grads
-        T, B, D = deters.shape
+        T, _, D = deters.shape
         U = hidden.shape[-1]
         latent: Latent = ctx.latent
-        new = deters.new_empty
-        d_actions, d_hidden, d_stats = new(T, B, U), new(T, B, U), torch.empty_like(stats)
-        d_normed, d_parts = new(T, B, 3 * D), new(T, B, 3 * D)
+        # All derivatives that do not depend on later steps, for all steps at once.
+        reset, candidate, update = gates
+        stay = 1 - update
+        of_candidate = update * (1 - candidate * candidate)
+        of_update = (candidate - inputs[..., U:]) * update * stay
+        of_reset = of_candidate * normed[..., D : 2 * D] * reset * (1 - reset)
+        of_parts = torch.stack([of_reset, of_candidate * reset, of_update], 2)  # (T, B, 3, D)
+        of_action, of_hidden = _elu_slope(inputs[..., :U]), _elu_slope(hidden)
+        slope = latent.slope(stats, drawn)
+        # What the loop fills in.
+        d_actions, d_hidden = torch.empty_like(of_action), torch.empty_like(hidden)
+        d_stats, d_normed = torch.empty_like(stats), torch.empty_like(of_parts)
+        d_parts = d_normed.flatten(2) if norm_weight is None else torch.empty_like(parts)
         d_deter, d_stoch = of_deters[-1], of_stochs[-1]
-        for t in reversed(range(T)):
-            reset, candidate, update = gates[t]
-            torch.add(of_stats[t], latent.pull_back(stats[t], stochs[t], d_stoch), out=d_stats[t])
-            _elu_backward(d_stats[t] @ w_stats, hidden[t], out=d_hidden[t])
-            d_deter = torch.addmm(d_deter, d_hidden[t], w_deter)
-            # The gated unit: h' = h + update · (candidate − h)
-            h = inputs[t, :, U:]
-            d_out = d_normed[t]
-            aten.sigmoid_backward(d_deter * (candidate - h), update, grad_input=d_out[:, 2 * D :])
-            d_gated = aten.tanh_backward(d_deter * update, candidate)
-            torch.mul(d_gated, reset, out=d_out[:, D : 2 * D])
-            raw = _candidate(parts[t], means[t], rstds[t], norm_weight, cell_bias, D)
-            aten.sigmoid_backward(d_gated * raw, reset, grad_input=d_out[:, :D])
-            d_parts[t] = _norm_backward(d_out, parts[t], means[t], rstds[t], norm_weight, cell_bias)
-            d_input = d_parts[t] @ w_cell
-            d_before = torch.addcmul(d_input[:, U:], d_deter, 1 - update)
-            _elu_backward(d_input[:, :U], inputs[t, :, :U], out=d_actions[t])
-            if t == 0:
-                break
-            d_stoch_before = d_actions[t] @ w_stoch
-            if ctx.resets[t]:
-                d_before, d_stoch_before = d_before * keep[t], d_stoch_before * keep[t]
-            d_deter, d_stoch = of_deters[t - 1] + d_before, of_stochs[t - 1] + d_stoch_before
-        flat = [x.flatten(0, 1) for x in (d_actions, before, d_parts, inputs, d_hidden, deters)]
-        d_actions_, before_, d_parts_, inputs_, d_hidden_, deters_ = flat
-        d_stats_ = d_stats.flatten(0, 1)
+        rows = _rows(
+            of_stats, slope, of_hidden, of_parts, parts, *moments, stay, of_action,
+            d_stats, d_hidden, d_normed, d_parts, d_actions,
+        )  # fmt: skip
+        for t, row in zip(range(T - 1, -1, -1), reversed(list(rows)), strict=True):
+            of_stat, slop, of_hid, of_part, part, mean, rstd, stays, of_act = row[:9]
+            d_stat, d_hid, d_norm, d_part, d_action = row[9:]
+            torch.add(of_stat, latent.pull_back(slop, d_stoch), out=d_stat)
+            torch.mul(d_stat @ w_stats, of_hid, out=d_hid)
+            d_deter = torch.addmm(d_deter, d_hid, w_deter)
+            torch.mul(of_part, d_deter.unsqueeze(1), out=d_norm)
+            if norm_weight is not None:
+                d_part[:] = aten.native_layer_norm_backward(
+                    d_norm.flatten(1), part, [3 * D], mean, rstd, norm_weight, cell_bias,
+                    [True, False, False],
+                )[0]  # fmt: skip
+            d_input = d_part @ w_cell
+            torch.mul(d_input[:, :U], of_act, out=d_action)
+            if t > 0:
+                d_before = torch.addcmul(d_input[:, U:], d_deter, stays)
+                d_stoch = d_action @ w_stoch
+                if ctx.resets[t]:
+                    d_before, d_stoch = d_before * keep[t], d_stoch * keep[t]
+                d_deter, d_stoch = of_deters[t - 1] + d_before, of_stochs[t - 1] + d_stoch
         if norm_weight is None:
-            d_norm, d_cell_bias = None, d_parts_.sum(0)
+            d_scale, d_bias = None, d_parts.sum((0, 1))
         else:
-            shape = [3 * D]
-            _, d_norm, d_cell_bias = aten.native_layer_norm_backward(
-                d_normed, parts, shape, means, rstds, norm_weight, cell_bias, [False, True, True]
-            )
+            _, d_scale, d_bias = aten.native_layer_norm_backward(
+                d_normed.flatten(2), parts, [3 * D], *moments, norm_weight, cell_bias,
+                [False, True, True],
+            )  # fmt: skip
         return (
-            None,
-            d_actions,
-            d_hidden,
-            None,
-            None,
-            None,
-            d_actions_.t() @ before_,
-            d_parts_.t() @ inputs_,
-            d_norm,
-            d_cell_bias,
-            d_hidden_.t() @ deters_,
-            d_stats_.t() @ hidden.flatten(0, 1),
-            d_stats_.sum(0),
-        )
+            None, d_actions, d_hidden, None, None, None,
+            _product(d_actions, started), _product(d_parts, inputs), d_scale, d_bias,
+            _product(d_hidden, deters), _product(d_stats, hidden), d_stats.sum((0, 1)),
+        )  # fmt: skip
 
 
-def _elu_backward(grad: Tensor, y: Tensor, *, out: Tensor) -> None:
-    """The gradient of elu's input, given its output."""
-    aten.elu_backward(grad, 1, 1, 1, True, y, grad_input=out)
+def _rows(*sequences: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The time steps of sequences (T, …), as views made once instead of one by one."""
+    return zip(*(sequence.unbind(0) for sequence in sequences), strict=True)
 
 
-def _candidate(
-    parts: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, bias: Tensor, size: int
-) -> Tensor:
-    """The middle third of the cell's normalised parts, once more."""
-    middle = slice(size, 2 * size)
-    if weight is None:
-        return parts[:, middle]
-    return torch.addcmul(bias[middle], (parts[:, middle] - mean) * rstd, weight[middle])
+def _elu_slope(y: Tensor) -> Tensor:
+    """The derivative of elu, given what came out of it."""
+    return y.clamp(max=0).add_(1)
 
 
-def _norm_backward(
-    grad: Tensor, parts: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, bias: Tensor
-) -> Tensor:
-    if weight is None:
-        return grad
-    of_parts: Tensor = aten.native_layer_norm_backward(
-        grad, parts, [parts.shape[-1]], mean, rstd, weight, bias, [True, False, False]
-    )[0]
-    return of_parts
+def _product(grads: Tensor, inputs: Tensor) -> Tensor:
+    """The gradient of a weight: outputs (T, B, O) and inputs (T, B, I) → (O, I)."""
+    return grads.flatten(0, 1).t() @ inputs.flatten(0, 1)
