@@ -69,8 +69,16 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
 
 
 def behaviour(trainer: ModelTrainer, preset: str) -> Behaviour:
-    """An update of actor and critic that starts from the posterior states of the model's update."""
-    raise NotImplementedError
+    """An update of actor and critic that starts from the posterior states of the model's update.
+
+    The one place that knows how behaviour is learnt; it is imported only where it is asked for.
+    """
+    from wmtk.models.actions import actions_of
+    from wmtk.training.policy_trainer import PolicyTrainer
+
+    config = training_config(preset).behaviour
+    policy = PolicyTrainer(config, trainer.model, actions_of(trainer.actions.spec))
+    return lambda post, inputs, step: policy.update(policy.starts(post, inputs), step)
 
 
 if __name__ == "__main__":
