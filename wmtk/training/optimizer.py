@@ -37,7 +37,9 @@ class Optimizer:
         self.parameters: list[Tensor] = list(parameters)
         assert self.parameters, "nothing to optimise"
         rate = value(config.rate, 0)
-        self.adam = torch.optim.Adam(self.parameters, lr=rate, eps=config.eps)
+        # Fused: one pass over memory instead of a dozen.
+        fused = all(weight.device.type in ("cpu", "cuda") for weight in self.parameters)
+        self.adam = torch.optim.Adam(self.parameters, lr=rate, eps=config.eps, fused=fused)
 
     def update(self, loss: Tensor, step: int) -> Tensor:
         """One update; returns the norm of the gradient before clipping.
@@ -50,11 +52,13 @@ class Optimizer:
         scaled.backward()  # type: ignore[no-untyped-call]
         if scaler is not None:
             scaler.unscale_(self.adam)
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
+        gradients = [weight.grad for weight in self.parameters if weight.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
         for group in self.adam.param_groups:
             group["lr"] = value(self.config.rate, step)
         finite = bool(torch.isfinite(norm))
-        if finite and self.config.decay:
+        if finite:
+            nn.utils.clip_grads_with_norm_(self.parameters, self.config.clip, norm)
             with torch.no_grad():
                 torch._foreach_mul_(self.parameters, 1 - self.config.decay)
         if scaler is not None:
