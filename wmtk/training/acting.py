@@ -68,6 +68,10 @@ class ActorPolicy:
         assert self.schema.structure is not None
         return self.act([0], [flatten_value(self.schema.structure, obs)])[0]
 
+    def states(self, slots: Sequence[int]) -> State:
+        """Where the model takes the environments to be, (N, …), after their last observations."""
+        return State(*(part[list(slots)] for part in self._state))
+
     @torch.no_grad()
     def act(self, slots: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
         """An action for each of the slots, after one more observation in each."""

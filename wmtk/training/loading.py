@@ -1,8 +1,10 @@
-"""`wmtk.load`: a trained model to use from Python, in numpy arrays."""
+"""`wmtk.load`: a trained model, or an agent, to use from Python, in numpy arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wmtk.datasets import Dataset, Episode, Schema
-from wmtk.errors import UsageError
+from wmtk.errors import RunError, UsageError
+from wmtk.models.actions import actions_of
+from wmtk.models.behaviour import Behaviour
 from wmtk.models.convolution import to_bytes
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
+from wmtk.training.acting import ActorPolicy
 from wmtk.training.batches import ActionCodec, to_inputs, whole_episode
-from wmtk.training.checkpoint import restore_module
+from wmtk.training.checkpoint import Checkpoint, restore_module
 from wmtk.training.fit import require_episode, require_fit
 from wmtk.training.openloop import open_loop
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
+
+HAS_ACTOR = ("policy", "online")  # kinds of runs
 
 
 @dataclass(frozen=True)
@@ -36,13 +43,12 @@ class Prediction:
 class LoadedModel:
     """A world model with its weights, ready to look at episodes and to imagine."""
 
-    def __init__(self, run: Run, which: str, device: str) -> None:
+    def __init__(self, run: Run, saved: Checkpoint, device: str) -> None:
         self.run = run
         self.schema = Schema.from_json(run.about["schema"])
         self.config = TrainingConfig.build(run.config())
         self.device = torch.device(device)
         self.actions = ActionCodec(self.schema.action)
-        saved = run.checkpoints.load(which)
         self.step, self.hash = saved.step, saved.hash
         self.model = WorldModel(self.config.model, self.schema.obs, self.actions.size)
         restore_module("model", self.model, saved.tensors)
@@ -96,13 +102,58 @@ class LoadedModel:
             self._images(feat), _numpy(self.model.reward(feat)), _numpy(self.model.discount(feat))
         )
 
+    @cached_property
+    def policy(self) -> ActorPolicy:
+        """Chooses the most likely actions: `policy(obs)`, after `policy.begin()` for an episode."""
+        return self.make_policy(sample=False)
+
+    def make_policy(self, *, sample: bool, seed: Sequence[int] = (0,)) -> ActorPolicy:
+        """A policy with a memory of its own; `sample` draws actions instead of the likeliest."""
+        raise RunError(
+            f"{self.run.path} is a {self.run.kind} run: it has no actor.",
+            f"Train one: wmtk train-policy {self.run.path} --out …",
+        )
+
     def _images(self, feat: Tensor) -> dict[str, NDArray[np.uint8]]:
         return {key: to_bytes(x).cpu().numpy() for key, x in self.model.decode(feat).items()}
 
 
+class LoadedAgent(LoadedModel):
+    """A world model with an actor and a critic, ready to act on its own."""
+
+    def __init__(self, run: Run, saved: Checkpoint, device: str) -> None:
+        super().__init__(run, saved, device)
+        settings, actions = self.config.behaviour, actions_of(self.schema.action)
+        feat_size = self.model.rssm.feat_size
+        self.behaviour = Behaviour(feat_size, actions, settings.layers, settings.units)
+        restore_module("behaviour", self.behaviour, saved.tensors)
+        self.behaviour.to(self.device).eval()
+
+    def make_policy(self, *, sample: bool, seed: Sequence[int] = (0,)) -> ActorPolicy:
+        return ActorPolicy(
+            self.model,
+            self.behaviour,
+            self.schema,
+            sample=sample,
+            seed=seed,
+            name=f"{self.run.path.name}@{self.step}",
+            checkpoint=self.hash,
+        )
+
+    @torch.no_grad()
+    def value(self, state: State) -> NDArray[np.float32]:
+        """What the critic expects of states (…): their reward and all that follows, discounted."""
+        return _numpy(self.behaviour.critic(state.feat).squeeze(-1))
+
+
 def load(run: str | Path, which: str = "latest", device: str = "cpu") -> LoadedModel:
-    """The model of a run directory; `which` is a checkpoint's step, "latest" or "best"."""
-    return LoadedModel(Run(Path(run)), which, device)
+    """The model of a run directory, or its agent, if it has one.
+
+    `which` is a checkpoint's step, "latest" or "best".
+    """
+    found = Run(Path(run))
+    kind = LoadedAgent if found.kind in HAS_ACTOR else LoadedModel
+    return kind(found, found.checkpoints.load(which), device)
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:

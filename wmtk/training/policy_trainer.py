@@ -64,13 +64,14 @@ class PolicyTrainer:
 
     def starts(self, post: State, inputs: Inputs) -> Starts:
         """States (B, T, …) of a batch to imagine from: rows that are no padding, all or some."""
-        rows = inputs.mask.flatten().nonzero().squeeze(-1)  # (N,)
+        rows = inputs.mask.nonzero()  # (N, 2)
         wanted = self.config.starts
         if wanted is not None and wanted < len(rows):
             rows = rows[torch.randperm(len(rows), device=rows.device)[:wanted]]
+        b, t = rows.unbind(-1)
         # Ends of episodes too: the critic has to know that nothing comes after them.
-        discount = self.model.config.discount * (1 - inputs.terminal.flatten()[rows].float())
-        return Starts(State(*(part[rows] for part in post.detach().flatten())), discount)
+        discount = self.model.config.discount * (1 - inputs.terminal[b, t].float())
+        return Starts(State(*(part.detach()[b, t] for part in post)), discount)
 
     def objective(self, step: int) -> Objective:
         """What the settings say at a step."""
@@ -102,6 +103,12 @@ class PolicyTrainer:
     def report(self, metrics: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
         """The metrics of one update or the mean of several."""
         return {name: fmean(float(m[name]) for m in metrics) for name in metrics[0]}
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The learning rates of the last update."""
+        learners = {"actor": self._actor, "critic": self._critic}
+        return {name: float(x.adam.param_groups[0]["lr"]) for name, x in learners.items()}
 
     def tensors(self) -> dict[str, Tensor]:
         return {

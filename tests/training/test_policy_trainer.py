@@ -1,0 +1,187 @@
+"""Updates of actor and critic: which states they start from, the slow critic, schedules, saving."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from wmtk.errors import ConfigError, DivergedError
+from wmtk.models.actions import Actions, Categoricals, TruncatedNormal
+from wmtk.models.rssm import State
+from wmtk.models.world_model import Inputs, WorldModel
+from wmtk.spaces import ArraySpec
+from wmtk.training.policy_trainer import BehaviourConfig, PolicyTrainer
+from wmtk.training.presets import ABLATIONS, PRESETS, training_config
+from wmtk.training.schedules import Linear, value
+
+SMALL = BehaviourConfig().changed({"layers": 1, "units": 8, "horizon": 3, "slow_every": 2})
+DISCRETE = Categoricals([3])
+
+
+def make_trainer(config: BehaviourConfig = SMALL, actions: Actions = DISCRETE) -> PolicyTrainer:
+    torch.manual_seed(0)
+    settings = training_config("tiny").model.changed(
+        {"units": 8, "rssm.deter": 8, "rssm.hidden": 8, "rssm.stoch": 2, "rssm.classes": 4}
+    )
+    model = WorldModel(settings, {"state": ArraySpec("box", (3,), "float32")}, actions.size)
+    return PolicyTrainer(config, model, actions)
+
+
+def make_batch(trainer: PolicyTrainer, B: int = 2, T: int = 4) -> tuple[State, Inputs]:
+    torch.manual_seed(1)
+    first = torch.zeros(B, T, dtype=torch.bool)
+    first[:, 0] = True
+    terminal, mask = torch.zeros_like(first), torch.ones_like(first)
+    terminal[0, 3] = True  # the end of an episode
+    mask[1, 2:] = False  # padding
+    inputs = Inputs(
+        {"state": torch.randn(B, T, 3)},
+        torch.zeros(B, T, trainer.actions.size),
+        torch.zeros(B, T),
+        terminal,
+        first,
+        mask,
+    )
+    post = trainer.model.observe(inputs)
+    return post._replace(deter=torch.randn_like(post.deter)), inputs  # no two rows alike
+
+
+def test_imagination_starts_from_every_row_that_is_no_padding() -> None:
+    trainer = make_trainer()
+    post, inputs = make_batch(trainer)
+    starts = trainer.starts(post, inputs)
+    wanted = torch.cat([post.deter[0], post.deter[1, :2]])
+    torch.testing.assert_close(starts.state.deter, wanted)
+    assert starts.discount.tolist() == pytest.approx([0.99, 0.99, 0.99, 0.0, 0.99, 0.99])
+    assert not starts.state.stoch.requires_grad
+
+
+def test_some_starts_are_drawn_anew_each_time() -> None:
+    trainer = make_trainer(SMALL.changed({"starts": 4}))
+    post, inputs = make_batch(trainer)
+    whole = {tuple(row.tolist()) for row in torch.cat([post.deter[0], post.deter[1, :2]])}
+    drawn = []
+    for _ in range(20):
+        deter = trainer.starts(post, inputs).state.deter
+        rows = {tuple(row.tolist()) for row in deter}
+        assert len(rows) == len(deter) == 4
+        assert rows <= whole
+        drawn.append(frozenset(rows))
+    assert len(set(drawn)) > 3
+    assert set().union(*drawn) == whole
+
+
+@pytest.mark.parametrize("actions", [DISCRETE, TruncatedNormal(2)], ids=["discrete", "numbers"])
+@pytest.mark.parametrize("rho", [1.0, 0.5, 0.0])
+def test_an_update_changes_actor_and_critic_and_leaves_the_model_alone(actions, rho) -> None:
+    trainer = make_trainer(SMALL.changed({"reinforce": rho}), actions)
+    post, inputs = make_batch(trainer)
+    model = {name: x.clone() for name, x in trainer.model.state_dict().items()}
+    before = {name: x.clone() for name, x in trainer.behaviour.state_dict().items()}
+    metrics = trainer.update(trainer.starts(post, inputs), 1)
+    assert all(torch.equal(x, model[name]) for name, x in trainer.model.state_dict().items())
+    assert all(weight.grad is None for weight in trainer.model.parameters())
+    moved = {
+        n.split(".")[0] for n, x in trainer.behaviour.state_dict().items() if (x != before[n]).any()
+    }
+    assert moved == {"actor", "critic"}
+    assert {"gradient/actor", "gradient/critic", "imagined/return", "critic/slow_gap"} <= set(
+        metrics
+    )
+
+
+def test_the_slow_critic_is_renewed_every_few_updates() -> None:
+    trainer = make_trainer(SMALL.changed({"slow_every": 3}))
+    post, inputs = make_batch(trainer)
+    starts = trainer.starts(post, inputs)
+    seen = []
+    for step in range(1, 8):
+        trainer.update(starts, step)
+        seen.append(trainer.behaviour.slow.out.weight.clone())
+    changed = [not torch.equal(a, b) for a, b in pairwise(seen)]
+    assert changed == [False, False, True, False, False, True]  # before updates 4 and 7
+
+
+def test_what_was_saved_goes_on_in_the_same_way() -> None:
+    one, two = make_trainer(), make_trainer()
+    post, inputs = make_batch(one)
+    starts = one.starts(post, inputs)
+    for step in range(1, 4):
+        one.update(starts, step)
+    saved = {name: tensor.clone() for name, tensor in one.tensors().items()}
+    two.restore(saved)
+    for trainer in (one, two):
+        torch.manual_seed(9)
+        for step in range(4, 7):
+            trainer.update(starts, step)
+    assert one.tensors().keys() == two.tensors().keys()
+    for name, tensor in one.tensors().items():
+        assert torch.equal(tensor, two.tensors()[name]), name
+
+
+def test_numbers_that_are_not_finite_do_not_reach_the_weights() -> None:
+    trainer = make_trainer()
+    post, inputs = make_batch(trainer)
+    starts = trainer.starts(post, inputs)
+    torch.nn.init.constant_(trainer.model.reward_head.out.bias, torch.nan)
+    before = {name: x.clone() for name, x in trainer.behaviour.state_dict().items()}
+    with pytest.raises(DivergedError, match=r"Update 5: .* is nan"):
+        trainer.update(starts, 5)
+    assert all(torch.equal(x, before[name]) for name, x in trainer.behaviour.state_dict().items())
+
+
+# --- settings ---
+
+
+def test_schedules_decide_what_is_learnt_at_a_step() -> None:
+    trainer = make_trainer(SMALL.changed(_inner(ABLATIONS["schedules"])))
+    start, end = trainer.objective(0), trainer.objective(2_500_000 // 4)
+    assert (start.entropy, start.reinforce) == pytest.approx((3e-3, 0.9))
+    assert (end.entropy, end.reinforce) == pytest.approx((3e-4, 1.0))
+    assert end.reinforce == 1.0  # exactly, so that nothing is recorded through the dynamics
+
+
+def test_by_default_the_kind_of_actions_decides_between_the_gradients() -> None:
+    automatic = SMALL.changed({"reinforce": None})
+    assert make_trainer(automatic).objective(1).reinforce == 1
+    assert make_trainer(automatic, TruncatedNormal(2)).objective(1).reinforce == 0
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("atari", (0.999, 1.0, 1e-3, 4e-5, 1e-4)),
+        ("montezuma", (0.99, 1.0, 1e-3, 4e-5, 1e-4)),
+        ("dmc_vision", (0.99, 0.0, 1e-4, 8e-5, 8e-5)),
+        ("humanoid", (0.99, 0.0, 1e-5, 8e-5, 8e-5)),
+    ],
+)
+def test_the_presets_have_the_papers_numbers(preset, expected) -> None:
+    config = training_config(preset)
+    b = config.behaviour
+    found = (config.model.discount, b.reinforce, b.entropy, b.actor.rate, b.critic.rate)
+    assert found == expected
+    assert (b.horizon, b.trace, b.slow_every, b.layers, b.units) == (15, 0.95, 100, 4, 400)
+    for optimizer in (b.actor, b.critic):
+        assert (optimizer.eps, optimizer.clip, optimizer.decay) == (1e-5, 100, 1e-6)
+    assert b.starts is None
+
+
+def test_every_preset_and_ablation_is_valid() -> None:
+    for preset in PRESETS:
+        for ablation in ABLATIONS:
+            training_config(preset, (ablation,))
+    assert training_config("atari", ("no-policy-reinforce",)).behaviour.reinforce == 0
+    assert training_config("atari", ("long-term-entropy",)).behaviour.long_term_entropy
+    assert training_config("atari", ("mixed-gradients",)).behaviour.reinforce == 0.9
+    entropy = training_config("atari", ("schedules",)).behaviour.entropy
+    assert isinstance(entropy, Linear)
+    assert value(entropy, 0) == 3e-3
+    with pytest.raises(ConfigError, match=r"behaviour\.horizon"):
+        training_config("tiny", overrides={"behaviour.horizn": 3})
+
+
+def _inner(changes: object) -> dict[str, object]:
+    return {name.removeprefix("behaviour."): x for name, x in dict(changes).items()}  # type: ignore[call-overload]

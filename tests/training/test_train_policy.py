@@ -1,0 +1,141 @@
+"""Training a policy in a frozen model: resuming bit for bit, its data, what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import wmtk
+from wmtk.datasets import Dataset, Source
+from wmtk.errors import ConfigError, RunError, SchemaMismatchError
+from wmtk.training.checkpoint import module_tensors
+from wmtk.training.presets import TrainingConfig
+from wmtk.training.run import Run
+from wmtk.training.train_model import train_model
+from wmtk.training.train_policy import train_policy
+
+BEHAVIOUR = {
+    "behaviour.layers": 1,
+    "behaviour.units": 8,
+    "behaviour.horizon": 3,
+    "behaviour.starts": 5,
+    "behaviour.slow_every": 3,
+}
+
+
+@pytest.fixture
+def model_run(dataset, config, tmp_path):
+    run = train_model([Source(dataset)], tmp_path / "model", config.changed(BEHAVIOUR), steps=2)
+    return run.path
+
+
+def test_two_halves_are_the_whole_bit_for_bit(model_run, tmp_path) -> None:
+    whole = train_policy(model_run, tmp_path / "whole", steps=8).checkpoints.load()
+    train_policy(model_run, tmp_path / "halves", steps=4)
+    shutil.rmtree(model_run)  # the run has its own copy by now
+    halves = train_policy(model_run, tmp_path / "halves", steps=8, resume=True).checkpoints.load()
+    assert whole.tensors.keys() == halves.tensors.keys()
+    for name, tensor in whole.tensors.items():
+        assert torch.equal(tensor, halves.tensors[name]), name
+    assert whole.hash == halves.hash
+
+
+def test_stopping_anywhere_and_going_on_is_no_difference(model_run, tmp_path) -> None:
+    whole = train_policy(model_run, tmp_path / "whole", steps=5).checkpoints.load()
+    train_policy(model_run, tmp_path / "stopped", steps=5, stop=iter([False, False, True]).__next__)
+    assert Run(tmp_path / "stopped").step == 3
+    rest = train_policy(model_run, tmp_path / "stopped", steps=5, resume=True).checkpoints.load()
+    assert rest.hash == whole.hash
+
+
+def test_the_model_stays_as_it_was(model_run, tmp_path) -> None:
+    before = wmtk.load(model_run)
+    run = train_policy(model_run, tmp_path / "run", steps=4)
+    after = run.checkpoints.load().tensors
+    for name, tensor in module_tensors("model", before.model).items():
+        assert torch.equal(after[name], tensor), name
+    assert run.about["model"]["hash"] == before.hash
+    assert run.about["model"]["step"] == before.step == 2
+    assert run.about["env"]["env_id"] == "wmtk/Catch-v0"
+
+
+def test_metrics_are_logged(model_run, tmp_path) -> None:
+    train_policy(model_run, tmp_path / "run", steps=4)
+    lines = [json.loads(x) for x in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [2, 4]
+    names = {name.removeprefix("train/") for name in lines[-1]}
+    assert {
+        "imagined/return",
+        "imagined/discount",
+        "imagined/weight",
+        "critic/value",
+        "critic/target",
+        "critic/slow_gap",
+        "actor/advantage",
+        "actor/probability/0",
+        "entropy/actor",
+        "gradient/actor",
+        "gradient/critic",
+        "rate/actor",
+        "time/updates_per_second",
+    } <= names
+    assert all(np.isfinite(value) for value in lines[-1].values())
+    assert any((tmp_path / "run" / "tensorboard").iterdir())
+
+
+def test_settings_are_the_models_with_changes(model_run, tmp_path) -> None:
+    settings = TrainingConfig.build(Run(model_run).config())
+    run = train_policy(
+        model_run,
+        tmp_path / "run",
+        steps=2,
+        config=settings.changed({"behaviour.horizon": 2, "data.batch_size": 3}),
+    )
+    assert run.config()["behaviour"]["horizon"] == 2
+    assert run.config()["model"] == Run(model_run).config()["model"]
+    changed = settings.changed({"model.rssm.deter": 9})
+    with pytest.raises(ConfigError, match=r"model\.rssm\.deter is 8"):
+        train_policy(model_run, tmp_path / "other", steps=2, config=changed)
+    assert not (tmp_path / "other").exists()
+
+
+def test_other_data_may_be_named_if_it_fits(model_run, tmp_path, dataset, make_dataset) -> None:
+    run = train_policy(model_run, tmp_path / "run", steps=2, sources=[Source(dataset, 2.0)])
+    assert run.about["data"][0]["weight"] == 2.0
+    with pytest.raises(SchemaMismatchError, match="image"):
+        train_policy(model_run, tmp_path / "no", steps=2, sources=[Source(make_dataset())])
+    assert not (tmp_path / "no").exists()
+
+
+def test_data_that_is_gone_is_asked_for(dataset, config, tmp_path) -> None:
+    copy = tmp_path / "copy.zarr"
+    shutil.copytree(dataset.path, copy)
+    settings = config.changed(BEHAVIOUR)
+    train_model([Source(Dataset.open(copy))], tmp_path / "model", settings, steps=2)
+    shutil.rmtree(copy)
+    with pytest.raises(RunError, match="Name the datasets"):
+        train_policy(tmp_path / "model", tmp_path / "run", steps=2)
+    assert not (tmp_path / "run").exists()
+    train_policy(tmp_path / "model", tmp_path / "run", steps=2, sources=[Source(dataset)])
+
+
+def test_what_cannot_be_resumed(model_run, tmp_path) -> None:
+    train_policy(model_run, tmp_path / "run", steps=2, seed=1)
+    with pytest.raises(RunError, match="--resume"):
+        train_policy(model_run, tmp_path / "run", steps=4)
+    with pytest.raises(RunError, match="--seed 1"):
+        train_policy(model_run, tmp_path / "run", steps=4, seed=2, resume=True)
+    with pytest.raises(RunError, match="is a model run"):
+        train_policy(model_run, model_run, steps=4, resume=True)
+    with pytest.raises(RunError, match=r"no run\.json"):
+        train_policy(tmp_path, tmp_path / "other", steps=4)
+
+
+def test_a_policy_run_can_be_the_model_of_another(model_run, tmp_path) -> None:
+    train_policy(model_run, tmp_path / "first", steps=2)
+    again = train_policy(tmp_path / "first", tmp_path / "second", steps=2, seed=5)
+    assert again.kind == "policy"

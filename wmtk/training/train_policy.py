@@ -1,0 +1,177 @@
+"""The third stage: an actor and a critic, from a world model and the data that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wmtk.datasets import Batch, Dataset, Schema, Source
+from wmtk.errors import ConfigError, DatasetError, RunError
+from wmtk.models.actions import actions_of
+from wmtk.models.world_model import WorldModel
+from wmtk.training.batches import ActionCodec, to_inputs
+from wmtk.training.checkpoint import Checkpoint, module_tensors, restore_module
+from wmtk.training.data import make_sampler, require_same_spaces
+from wmtk.training.fit import require_fit
+from wmtk.training.loop import Loop, Report, TrainProgress, Watch, existing_run, kept, train
+from wmtk.training.metrics import MetricsLog
+from wmtk.training.policy_trainer import PolicyTrainer
+from wmtk.training.presets import TrainingConfig
+from wmtk.training.run import Run
+from wmtk.training.sources import as_before, identity
+
+HAS_MODEL = ("model", "policy")  # kinds of runs to take a world model from
+
+
+def train_policy(
+    model_run: Path,
+    out: Path,
+    *,
+    steps: int,
+    sources: Sequence[Source] | None = None,
+    config: TrainingConfig | None = None,
+    which: str = "latest",
+    seed: int | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    on_progress: Callable[[TrainProgress], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Train an actor and a critic for `steps` updates in all, in a run directory.
+
+    They learn inside of the world model of another run, at the checkpoint `which`; it stays as it
+    is. Imagination starts from its states of the data, by default the data that it was trained
+    on; the settings are those of its run unless others are given. The new run holds the model as
+    well, so that it can act, and be resumed, without the other one.
+    """
+    run = existing_run(out, "policy", resume=resume)
+    origin = model_of(model_run) if run is None or not run.step else run
+    settings = TrainingConfig.build((run or origin).config()) if config is None else config
+    _require_same_model(origin, settings)
+    chosen = data_of(run or origin) if sources is None else list(sources)
+    schema = Schema.from_json(origin.about["schema"])
+    if run is not None:
+        chosen = as_before(run, chosen)
+    for source in chosen:
+        names = f"The model of {origin.path} and {source.dataset.path}"
+        require_fit(schema, source.dataset.schema, names)
+    require_same_spaces(chosen)
+    seed = int(kept(run, "seed", seed, 0))
+    sampler = make_sampler(settings.data, chosen, seed)
+    saved = origin.checkpoints.load("latest" if origin is run else which)
+    if run is not None and origin is not run:
+        _require_same_weights(run, saved)
+    torch.manual_seed(seed)
+    stage = _PolicyStage(settings, schema, saved, torch.device(device))
+    about = {
+        "seed": seed,
+        "data": [identity(source) for source in chosen],
+        "schema": schema.to_json(),
+        "env": dict(origin.about["env"]),
+        "model": {"run": str(model_run), "step": saved.step, "hash": saved.hash},
+    }
+    begun = run or Run.create(out, "policy", settings, about)
+    loop = Loop(begun, settings, stage, sampler, Watch(on_progress, stop))
+    return train(loop, begun, settings, steps, resumed=run is not None)
+
+
+def model_of(path: Path) -> Run:
+    """A run with a world model in it."""
+    run = Run(path)
+    if run.kind not in HAS_MODEL:
+        raise RunError(f"{path} is a {run.kind} run, without a world model.", "wmtk train-model")
+    if not run.step:
+        raise RunError(f"{path} has no checkpoint yet.", "Train the model first: wmtk train-model.")
+    return run
+
+
+def data_of(run: Run) -> list[Source]:
+    """The data that a run was trained on, at the versions it had."""
+    found = []
+    for item in run.about["data"]:
+        try:
+            dataset = Dataset.open(item["path"], version=item["version"])
+        except DatasetError as error:
+            raise RunError(
+                f"The data of {run.path} cannot be read: {error.message}",
+                "Name the datasets to start from after the run.",
+            ) from error
+        source = Source(dataset, item["weight"])
+        now = identity(source)
+        if now["id"] != item["id"] or now["selection"] != item["selection"]:
+            raise RunError(
+                f"{run.path} was trained on a part of {item['path']}, or on another dataset that "
+                "was there before.",
+                "Name the datasets to start from after the run.",
+            )
+        found.append(source)
+    return found
+
+
+def _require_same_model(origin: Run, settings: TrainingConfig) -> None:
+    trained = TrainingConfig.build(origin.config()).model
+    if changed := trained.differences(settings.model):
+        name, (old, new) = next(iter(changed.items()))
+        raise ConfigError(
+            f"model.{name} is {old} in {origin.path}; it cannot be {new}.",
+            "The world model is trained already: set behaviour.*, data.* and cadence.* only.",
+        )
+
+
+def _require_same_weights(run: Run, saved: Checkpoint) -> None:
+    """A run that has no checkpoint yet takes the model again, but not another one."""
+    recorded: Mapping[str, Any] = run.about["model"]
+    if recorded["hash"] != saved.hash:
+        raise RunError(
+            f"{run.path} was begun with update {recorded['step']} of {recorded['run']}, and this "
+            f"is another model, of update {saved.step}.",
+            "Start a new run.",
+        )
+
+
+class _PolicyStage:
+    """A policy trainer that starts from a frozen model's states of recorded data."""
+
+    def __init__(
+        self, config: TrainingConfig, schema: Schema, saved: Checkpoint, device: torch.device
+    ) -> None:
+        self._device = device
+        self._codec = ActionCodec(schema.action)
+        self._model = WorldModel(config.model, schema.obs, self._codec.size).to(device)
+        self._model.requires_grad_(False).eval()
+        restore_module("model", self._model, saved.tensors)
+        self._trainer = PolicyTrainer(config.behaviour, self._model, actions_of(schema.action))
+
+    def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
+        inputs = to_inputs(batch, self._codec, self._device)
+        with torch.no_grad():
+            post = self._model.observe(inputs)
+        return self._trainer.update(self._trainer.starts(post, inputs), step)
+
+    def report(self, metrics: Mapping[str, Tensor]) -> Report:
+        values = self._trainer.report([metrics])
+        shown = {
+            "imagined return": values.get("imagined/return", values["imagined/reward"]),
+            "value": values["critic/value"],
+            "entropy": values["entropy/actor"],
+        }
+        values |= {f"rate/{name}": rate for name, rate in self._trainer.rates.items()}
+        return Report({f"train/{name}": value for name, value in values.items()}, shown)
+
+    def look(self, log: MetricsLog, step: int, *, last: bool) -> float | None:
+        return None
+
+    def advice(self) -> str:
+        rates = self._trainer.rates.items()
+        return " ".join(f"--set behaviour.{name}.rate={rate / 3:.1g}" for name, rate in rates)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return module_tensors("model", self._model) | self._trainer.tensors()
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        restore_module("model", self._model, tensors)
+        self._trainer.restore(tensors)
