@@ -32,24 +32,27 @@ def test_padding_does_not_count() -> None:
 
 def test_balancing_changes_the_gradients_and_not_the_value() -> None:
     post, prior = stats()
-    plain = balanced_kl(LATENT, post, prior, ALL, balance=None, free_nats=0)
+    plain = balanced_kl(LATENT, post, prior, ALL, None)
     g_post, g_prior = torch.autograd.grad(plain, [post, prior])
-    balanced = balanced_kl(LATENT, post, prior, ALL, balance=0.8, free_nats=0)
+    balanced = balanced_kl(LATENT, post, prior, ALL, 0.8)
     b_post, b_prior = torch.autograd.grad(balanced, [post, prior])
     torch.testing.assert_close(balanced, plain)
     torch.testing.assert_close(b_prior, 0.8 * g_prior)  # the prior learns four times faster
     torch.testing.assert_close(b_post, 0.2 * g_post)
 
 
-def test_free_nats_clamp_the_mean_and_stop_its_gradient() -> None:
+def test_balancing_is_the_papers_algorithm() -> None:
     post, prior = stats()
-    value = LATENT.kl(post, prior).mean().item()
-    above = balanced_kl(LATENT, post, prior, ALL, balance=0.8, free_nats=value + 1)
-    assert above.item() == pytest.approx(value + 1)
-    grads = torch.autograd.grad(above, [post, prior])
-    assert all((grad == 0).all() for grad in grads)
-    below = balanced_kl(LATENT, post, prior, ALL, balance=0.8, free_nats=value / 2)
-    assert below.item() == pytest.approx(value)  # single steps below the limit are not clamped
+    to_prior, to_post = LATENT.kl(post.detach(), prior), LATENT.kl(post, prior.detach())
+    expected = (0.8 * to_prior + 0.2 * to_post).mean()  # algorithm 2
+    found = balanced_kl(LATENT, post, prior, ALL, 0.8)
+    torch.testing.assert_close(found, expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, [post, prior]),
+        torch.autograd.grad(expected, [post, prior]),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_the_image_likelihood_carries_a_constant_that_the_error_does_not() -> None:

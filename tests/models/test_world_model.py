@@ -42,7 +42,9 @@ def test_at_paper_size_it_has_20_million_parameters() -> None:
 
 @pytest.mark.parametrize("latent", ["categorical", "gaussian", "binary"])
 @pytest.mark.parametrize(
-    "keys", [{"image": IMAGE}, {"state": VECTOR}, {"camera/left": IMAGE, "pos": VECTOR}], ids=str
+    "keys",
+    [{"image": IMAGE}, {"state": VECTOR}, {"camera/left": IMAGE, "pos": VECTOR}],
+    ids=["image", "vector", "both"],
 )
 def test_every_kind_of_latent_and_observation(latent, keys) -> None:
     model = WorldModel(TINY.changed({"rssm.latent": latent}), keys, action_size=3)
@@ -52,6 +54,17 @@ def test_every_kind_of_latent_and_observation(latent, keys) -> None:
     assert torch.isfinite(loss)
     assert all(p.grad is not None for p in model.parameters())
     assert ("codes/perplexity" in metrics) == (latent == "categorical")
+
+
+@pytest.mark.parametrize("free_nats", [0.0, 1000.0])
+def test_below_the_free_nats_the_divergence_teaches_nothing(free_nats: float) -> None:
+    model = WorldModel(TINY.changed({"free_nats": free_nats}), {"image": IMAGE}, action_size=3)
+    loss, _, metrics = model.loss(inputs({"image": IMAGE}))
+    loss.backward()
+    assert float(metrics["loss/kl"]) == pytest.approx(0.1 * max(float(metrics["kl"]), free_nats))
+    taught = model.rssm.prior_stats.weight.grad
+    assert taught is not None
+    assert bool(taught.any()) == (free_nats == 0)
 
 
 def test_the_linear_layer_is_the_transposed_convolution_that_it_stands_for() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,25 +19,34 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * weights).sum() / weights.sum().clamp(min=1)
 
 
-def balanced_kl(
-    latent: Latent,
-    post: Tensor,
-    prior: Tensor,
-    mask: Tensor,
-    *,
-    balance: float | None,
-    free_nats: float,
-) -> Tensor:
-    """α·KL[sg(post) ‖ prior] + (1−α)·KL[post ‖ sg(prior)] for stats (B, T, …).
+class _ScaledGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
+        ctx.scale = scale
+        return x.view_as(x)
 
-    The free nats clamp each term after it is averaged over batch and time. A balance of None is
-    the plain KL, whose gradient reaches both sides in full.
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return grads[0] * ctx.scale, None
+
+
+def scaled_gradient(x: Tensor, scale: float) -> Tensor:
+    """The same numbers; on the way back the gradient is multiplied."""
+    y: Tensor = _ScaledGradient.apply(x, scale)  # type: ignore[no-untyped-call]
+    return y
+
+
+def balanced_kl(
+    latent: Latent, post: Tensor, prior: Tensor, mask: Tensor, balance: float | None
+) -> Tensor:
+    """α·KL[sg(post) ‖ prior] + (1−α)·KL[post ‖ sg(prior)] for stats (B, T, …), averaged.
+
+    Both terms are the same number, so that it is computed once and only the gradients differ. A
+    balance of None is the plain KL, whose gradient reaches both sides in full.
     """
-    if balance is None:
-        return masked_mean(latent.kl(post, prior), mask).clamp(min=free_nats)
-    to_prior = masked_mean(latent.kl(post.detach(), prior), mask).clamp(min=free_nats)
-    to_post = masked_mean(latent.kl(post, prior.detach()), mask).clamp(min=free_nats)
-    return balance * to_prior + (1 - balance) * to_post
+    if balance is not None:
+        post, prior = scaled_gradient(post, 1 - balance), scaled_gradient(prior, balance)
+    return masked_mean(latent.kl(post, prior), mask)
 
 
 def gaussian_nll(mean: Tensor, target: Tensor, event_dims: int) -> Tensor:
@@ -46,8 +56,10 @@ def gaussian_nll(mean: Tensor, target: Tensor, event_dims: int) -> Tensor:
     the part that can be learnt.
     """
     constant = 0.5 * math.log(2 * math.pi)
-    errors = 0.5 * (mean - target).square() + constant
-    return errors.flatten(errors.ndim - event_dims).sum(-1) if event_dims else errors
+    errors = (mean - target).square()
+    count = math.prod(errors.shape[errors.ndim - event_dims :])
+    summed = errors.flatten(errors.ndim - event_dims).sum(-1) if event_dims else errors
+    return 0.5 * summed + constant * count
 
 
 def squared_error(mean: Tensor, target: Tensor, event_dims: int) -> Tensor:

@@ -144,20 +144,15 @@ class WorldModel(nn.Module):
         post = self.observe(inputs)
         prior = self.rssm.prior(post.deter)
         latent = self.rssm.latent
-        kl = losses.balanced_kl(
-            latent,
-            post.stats,
-            prior,
-            mask,
-            balance=config.kl_balance,
-            free_nats=config.free_nats,
-        )
-        terms = {"kl": config.kl_scale * kl} | self._likelihoods(post.feat, inputs)
+        kl = losses.balanced_kl(latent, post.stats, prior, mask, config.kl_balance)
+        # Below the free nats, averaged over batch and time, the gradient is zero.
+        terms = {"kl": config.kl_scale * kl.clamp(min=config.free_nats)}
+        terms |= self._likelihoods(post.feat, inputs)
         loss = torch.stack(list(terms.values())).sum()
         with torch.no_grad():
             metrics = {f"loss/{name}": term.detach() for name, term in terms.items()}
             metrics["loss/total"] = loss.detach()
-            metrics["kl"] = losses.masked_mean(latent.kl(post.stats, prior), mask)
+            metrics["kl"] = kl.detach()
             metrics["entropy/posterior"] = losses.masked_mean(latent.entropy(post.stats), mask)
             metrics["entropy/prior"] = losses.masked_mean(latent.entropy(prior), mask)
             if isinstance(latent, Categorical):
