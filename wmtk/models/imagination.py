@@ -35,7 +35,7 @@ class Starts(NamedTuple):
 class Dream(NamedTuple):
     """H imagined steps from N starts; wmtk.models.returns shows what belongs to which state."""
 
-    feat: Tensor  # (H+1, N, F)
+    feat: Tensor  # (H+1, N, F), without gradient
     action: Tensor  # (H, N, A)
     stats: Tensor  # (H, N, …) the actor's outputs that the actions were drawn from
     reward: Tensor  # (H, N) of states 0 … H−1
@@ -74,8 +74,9 @@ def imagine(
     """Play `horizon` steps from each start.
 
     `stats` is differentiable in the actor and `value` in the critic, both with the states taken
-    as given. With `through`, everything but `value` is differentiable in the actions as well, by
-    way of the dynamics. The weights of the world never get a gradient.
+    as given. With `through`, the actions are differentiable in the actor, and rewards, discounts
+    and following values in the actions, by way of the dynamics. The weights of the world never
+    get a gradient.
     """
     if through:
         with frozen(world):
@@ -113,12 +114,13 @@ def _imagine(
             chosen.append(actions.sample(outputs[-1]))
             state = world.rssm.imagine_step(state, chosen[-1])
             feats.append(state.feat)
-        feat = torch.stack(feats)  # (H+1, N, F)
-        reward, discount = world.reward(feat[:-1]), world.discount(feat[:-1])
-        following = slow(feat[1:]).squeeze(-1)
-    seen = feat[:-1].detach()
+        # Two stacks rather than two slices of one: the gradient of a slice is padded with zeros.
+        visited, reached = torch.stack(feats[:-1]), torch.stack(feats[1:])  # (H, N, F)
+        reward, discount = world.reward(visited), world.discount(visited)
+        following = slow(reached).squeeze(-1)
+    seen = visited.detach()
     return Dream(
-        feat=feat,
+        feat=torch.cat([seen, feats[-1].detach()[None]]),
         action=torch.stack(chosen),
         stats=torch.stack(outputs) if through else actor(seen),
         reward=reward,
