@@ -30,7 +30,11 @@ def collect(
     ] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help="Episodes to collect.")] = None,
     policy: Annotated[
-        str, typer.Option(help="random, or package.module:function from observation to action.")
+        str,
+        typer.Option(
+            help="random, a run directory of wmtk train-policy, or package.module:function from "
+            "observation to action."
+        ),
     ] = "random",
     epsilon: Annotated[
         float, typer.Option(min=0, max=1, help="Share of random actions mixed into the policy's.")
@@ -71,7 +75,8 @@ def collect(
     Ctrl-C commits the episodes that are whole and exits with code 130; the same command with
     --append goes on.
     """
-    from wmtk.collect import EpsilonGreedy, dataset_for, find_policy, load_policy
+    from wmtk.cli.policies import find_policy_maker
+    from wmtk.collect import EpsilonGreedy, dataset_for, schema_of
     from wmtk.collect import collect as run
     from wmtk.envs import resolve
 
@@ -80,14 +85,15 @@ def collect(
     seed = secrets.randbelow(2**31) if seed is None else seed
     resolved = resolve(task, **console.pairs(settings or []))
     _echo(resolved, seed)
-    find_policy(policy)  # a wrong name must not leave an empty dataset behind
+    # A wrong name must not leave an empty dataset behind.
+    make_policy = find_policy_maker(policy, lambda: schema_of(resolved))
     keys = [key.strip() for key in store_info.split(",") if key.strip()]
     signal.signal(signal.SIGTERM, _interrupt)  # a job scheduler's Ctrl-C
     with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
-        chosen = load_policy(policy, dataset.schema.action, [seed, dataset.next_episode])
+        dice = [seed, dataset.next_episode]
+        chosen = make_policy(dataset.schema, dice)
         if epsilon:
-            mixed = [seed, dataset.next_episode]
-            chosen = EpsilonGreedy(chosen, epsilon, dataset.schema.action, mixed)
+            chosen = EpsilonGreedy(chosen, epsilon, dataset.schema.action, dice)
         noun = "step" if steps else "episode"
         with console.progress(f"Collecting {task}", steps or episodes, noun=noun) as bar:
 

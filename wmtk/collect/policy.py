@@ -150,8 +150,8 @@ def find_policy(name: str) -> Callable[[Any], Any] | None:
     if not colon:
         raise UsageError(
             f"Unknown policy {name!r}.",
-            "Use 'random', or 'package.module:function' for a function from an observation to an "
-            "action.",
+            "Use 'random', the run directory of a trained policy, or 'package.module:function' for "
+            "a function from an observation to an action.",
         )
     try:
         module, _ = import_module(name)

@@ -1,0 +1,29 @@
+"""Policies by name: `random`, `package.module:function`, or the run directory of a trained one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wmtk.collect import Policy
+    from wmtk.datasets import Schema
+
+PolicyMaker = Callable[["Schema", Sequence[int]], "Policy"]  # of the spaces, and of a seed
+
+
+def find_policy_maker(name: str, task_schema: Callable[[], Schema]) -> PolicyMaker:
+    """How to make the policy of a name; one that does not exist or fit is refused right here."""
+    from wmtk.collect import find_policy, load_policy
+
+    if not (Path(name) / "run.json").is_file():
+        find_policy(name)
+        return lambda schema, seed: load_policy(name, schema.action, seed)
+    from wmtk.training.fit import require_fit
+    from wmtk.training.loading import load
+
+    agent = load(name)
+    agent.make_policy(sample=True)  # which a model without an actor refuses
+    require_fit(agent.schema, task_schema(), f"The policy of {name} and the task")
+    return lambda schema, seed: agent.make_policy(sample=True, seed=seed)
