@@ -132,7 +132,7 @@ class Progress:
     `noun` is what is counted, in the singular ("step"), or "byte" for sizes.
     """
 
-    def __init__(self, description: str, total: float | None, noun: str) -> None:
+    def __init__(self, description: str, total: float | None, noun: str, begun_at: int = 0) -> None:
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
@@ -145,7 +145,8 @@ class Progress:
             disable=not err.is_terminal,  # it still keeps count, which the plain lines use
             redirect_stdout=False,  # results belong on stdout even while the bar is shown
         )
-        self._id = self._bar.add_task(description, total=total, status="")
+        self._begun_at = begun_at
+        self._id = self._bar.add_task(description, total=total, completed=begun_at, status="")
         self._said = time.monotonic()
 
     @property
@@ -199,8 +200,9 @@ class Progress:
 
     def _finish(self) -> None:
         elapsed = self._task.elapsed or 0.0
-        rate = f", {self._rate(self._task.completed / elapsed)}" if elapsed >= 1 else ""
-        status = f"{self._amount(self._task.completed)} in {human_time(elapsed)}{rate}"
+        done = self._task.completed - self._begun_at
+        rate = f", {self._rate(done / elapsed)}" if elapsed >= 1 else ""
+        status = f"{self._amount(done)} in {human_time(elapsed)}{rate}"
         self._bar.update(self._id, status=status)
         if self._bar.disable:
             err.print(f"{self._task.description}: {status}", **_PLAIN)
@@ -212,10 +214,13 @@ _PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True
 
 @contextmanager
 def progress(
-    description: str, total: float | None = None, *, noun: str = "step"
+    description: str, total: float | None = None, *, noun: str = "step", begun_at: int = 0
 ) -> Iterator[Progress]:
-    """Show progress on stderr while the block runs; `total` None means that nobody knows."""
-    shown = Progress(description, total, noun)
+    """Show progress on stderr while the block runs; `total` None means that nobody knows.
+
+    `begun_at` is what was done before, in an earlier process.
+    """
+    shown = Progress(description, total, noun, begun_at)
     with shown._bar:
         yield shown
         shown._finish()

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wmtk.cli import console
-from wmtk.errors import UsageError
+from wmtk.cli.console import human_count
+from wmtk.cli.stopping import StopOnSignal
+from wmtk.cli.training import existing_run, say, source_of, steps_of
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from wmtk.datasets import Source
+    from wmtk.training.presets import TrainingConfig
+    from wmtk.training.run import Run
     from wmtk.training.train_model import TrainProgress
+
+PRESET = "tiny"
+STEPS = 10_000
+
+
+class Precision(StrEnum):
+    """How many bits encoders, decoders and heads compute with."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
 
 
 def train_model(
     data: Annotated[
         list[str],
-        typer.Argument(help="Datasets; path=2 gives one twice the weight.", metavar="DATA..."),
+        typer.Argument(help="Datasets; path=2 is drawn from twice as often.", metavar="DATA..."),
     ],
     out: Annotated[Path, typer.Option(help="The run directory to write.", show_default=False)],
     preset: Annotated[
-        str, typer.Option(help="atari, dmc_vision, humanoid, montezuma or tiny.")
-    ] = "tiny",
-    steps: Annotated[int, typer.Option(min=1, help="Updates in all.")] = 10_000,
+        str | None,
+        typer.Option(help="atari, dmc_vision, humanoid, montezuma or tiny.", show_default=PRESET),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Updates in all.", show_default=str(STEPS))
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, such as model.kl_scale=0.3.")
     ] = None,
@@ -32,64 +53,168 @@ def train_model(
         list[str] | None, typer.Option(help="An ablation of the paper, such as no-kl-balancing.")
     ] = None,
     val_fraction: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of the episodes that is held out.")
-    ] = 0.1,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an existing run.")] = False,
+        float | None,
+        typer.Option(
+            min=0, max=0.9, help="Share of the episodes that is held out.", show_default="0.1"
+        ),
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option(help="Read this tagged version of the datasets.")
+    ] = None,
+    min_return: Annotated[float | None, typer.Option(help="Lowest return to learn from.")] = None,
+    max_return: Annotated[float | None, typer.Option(help="Highest return to learn from.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Learn from this policy's episodes; * fits all.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of weights and batches.", show_default="0")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    precision: Annotated[
+        Precision | None, typer.Option(help="Of encoders, decoders, heads.", show_default="float32")
+    ] = None,
+    compiled: Annotated[
+        bool | None,
+        typer.Option("--compile/--no-compile", help="Use torch.compile.", show_default="no"),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run if it is there already.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train a world model on datasets.
 
-    Example: wmtk train-model catch.zarr --out runs/catch --preset tiny --steps 2000
+    The run directory gets the settings, metrics.jsonl, TensorBoard files, pictures of what the
+    model predicts, and checkpoints. Some episodes are held out to tell learning from memorising.
 
-    The run directory has the settings, metrics.jsonl, TensorBoard files and checkpoints. Ctrl-C
-    loses what came after the last checkpoint; the same command with --resume goes on from it.
+    Ctrl-C finishes the update, saves a checkpoint and exits with code 130; the same command with
+    --resume goes on as if nothing had happened. On resuming, settings that are not given stay as
+    they are, and a larger --steps trains for longer.
+
+    \b
+    Examples:
+      wmtk train-model catch.zarr --out runs/catch --steps 2000
+      wmtk train-model pong.zarr --out runs/pong --preset atari --set data.batch_size=16
+      wmtk train-model random.zarr expert.zarr=3 --out runs/mix --min-return 0
+      wmtk train-model catch.zarr --out runs/catch --steps 4000 --resume
+      tensorboard --logdir runs
     """
-    from wmtk.training.device import choose_device
-    from wmtk.training.presets import training_config
+    from wmtk.training.device import choose_device, tune_allocator
     from wmtk.training.train_model import train_model as run
 
-    config = training_config(preset, tuple(ablate or ()), console.settings(overrides or []))
+    tune_allocator()
     chosen = choose_device(device)
-    console.err.print(f"preset {preset} on {chosen}, seed {seed}", highlight=False)
-    with console.progress("Training", steps, noun="update") as bar:
-
-        def show(progress: TrainProgress) -> None:
-            loss = progress.losses.get("train/loss/total")
-            text = "Training" if loss is None else f"Training, loss {loss:.1f}"
-            bar.update(completed=progress.step, description=text)
-
+    before = existing_run(out) if resume else None
+    changes = console.settings(overrides or [])
+    changes |= {} if precision is None else {"precision": precision.value}
+    changes |= {} if compiled is None else {"compile": compiled}
+    config = _config(before, preset, ablate or [], changes)
+    wanted = steps or steps_of(before, STEPS)
+    begun_at = before.step if before else 0
+    if before and begun_at >= wanted:
+        say(f"{out} is finished: it has {human_count(begun_at, 'update')}, and a larger --steps")
+        say("would go on with it.")
+        console.emit(_result(before), json=json, render=_render)
+        return
+    sources = [source_of(text, tag, min_return, max_return, policy) for text in data]
+    _echo(sources, preset or (PRESET if before is None else "as before"), chosen)
+    stopping = StopOnSignal("Stopping after this update; once more ends at once.")
+    with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
         made = run(
-            [_source(text) for text in data],
+            sources,
             out,
             config,
-            steps=steps,
+            steps=wanted,
             seed=seed,
             val_fraction=val_fraction,
             device=chosen,
             resume=resume,
-            on_progress=show,
+            on_progress=lambda p: bar.update(completed=p.step, description=_describe(p)),
+            stop=lambda: stopping.asked,
         )
-    best = made.checkpoints.load("best" if made.checkpoints.pointer("best") else "latest")
-    result = {"run": str(out), "steps": steps, "best": best.step, "held_out": best.state["best"]}
-    console.emit(
-        result,
-        json=json,
-        render=lambda r: (
-            f"{r['run']}: {r['steps']} updates; the best by held-out loss is {r['best']}."
-        ),
-    )
+    console.emit(_result(made), json=json, render=_render)
+    if made.step < wanted:
+        say("Interrupted; everything is saved. To go on, run the same command again with this")
+        say("added at its end:\n  --resume")
+        raise typer.Exit(console.INTERRUPTED)
 
 
-def _source(text: str) -> Source:
-    """`path` or `path=weight`."""
-    from wmtk.datasets import Dataset, Source
+# --- what was asked for ---
 
-    path, equals, weight = text.rpartition("=")
-    if not equals or Path(text).exists():
-        return Source(Dataset.open(text))
-    try:
-        return Source(Dataset.open(path), float(weight))
-    except ValueError as error:
-        raise UsageError(f"{weight!r} is no weight.", "Write path=2.5.") from error
+
+def _config(
+    run: Run | None, preset: str | None, ablations: list[str], changes: dict[str, Any]
+) -> TrainingConfig:
+    """A preset, or the settings of the run that is resumed, with changes."""
+    from wmtk.training.presets import ABLATIONS, TrainingConfig, named, training_config
+
+    stored = TrainingConfig.build(run.config()) if run else None
+    config = stored if stored and preset is None else training_config(preset or PRESET)
+    for name in ablations:
+        config = config.changed(named("ablation", ABLATIONS, name))
+    config = config.changed(changes)
+    if stored:
+        for name, (old, new) in stored.differences(config).items():
+            say(f"From now on {name} is {new}; it was {old}.")
+    return config
+
+
+# --- what is said ---
+
+
+def _echo(sources: list[Source], preset: str, device: str) -> None:
+    from wmtk.version import code_version
+
+    total = sum(source.weight for source in sources)
+    for source in sources:
+        table = source.table()
+        counts = human_count(len(table), "episode"), human_count(table.steps, "step")
+        share = f", {source.weight / total:.0%} of the windows" if len(sources) > 1 else ""
+        say(f"{source.dataset.path}: {', '.join(counts)}{share}")
+    say(f"preset {preset} on {device}, wmtk {code_version()}")
+
+
+def _describe(progress: TrainProgress) -> str:
+    if not progress.losses:
+        return "Training"
+    loss, *terms = (f"{name} {value:.3g}" for name, value in progress.losses.items())
+    waiting = f", {progress.waiting:.0%} waiting for data" if progress.waiting > 0.1 else ""
+    return f"{loss} ({', '.join(terms)}){waiting}"
+
+
+def _result(run: Run) -> dict[str, Any]:
+    """What came of a run: its last held-out losses, and those of its best checkpoint."""
+    from wmtk.training.metrics import read_metrics
+
+    held = [report for report in read_metrics(run.path) if "val/loss/total" in report]
+    best = run.checkpoints.pointer("best")
+    return {
+        "run": str(run.path),
+        "steps": run.step,
+        "held_out": held[-1] if held else None,
+        "best": int(best) if best else None,
+        "best_held_out": next((r for r in held if best and r["step"] == int(best)), None),
+    }
+
+
+def _render(result: dict[str, Any]) -> RenderableType:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None)
+    table.add_row("run", result["run"])
+    table.add_row("updates", human_count(result["steps"]))
+    if result["held_out"]:
+        table.add_row("held out", _loss(result["held_out"]))
+    if result["best_held_out"]:
+        table.add_row("best", _loss(result["best_held_out"]))
+    table.add_row("look", f"tensorboard --logdir {result['run']}")
+    table.add_row("use", f'wmtk.load("{result["run"]}")')
+    return table
+
+
+def _loss(report: dict[str, Any]) -> str:
+    """The held-out loss of an update, and how good its images are."""
+    loss = report["val/loss/constant_free"]
+    images = [f"{v:.1f} dB" for name, v in report.items() if name.startswith("val/psnr/") and v]
+    psnr = f", images {' and '.join(images)}" if images else ""
+    return f"loss {loss:.4g} without constants{psnr}, at update {human_count(report['step'])}"

@@ -33,7 +33,11 @@ def set_up(model: nn.Module, device: torch.device, precision: str, *, compiled: 
 
 def make_scaler(device: torch.device, precision: str) -> torch.amp.GradScaler | None:
     """What keeps small gradients from vanishing in float16; the others need none."""
-    return torch.amp.GradScaler(device.type) if precision == "float16" else None
+    if precision != "float16":
+        return None
+    # The loss is a sum over pixels, so that its gradients are large from the first update on;
+    # torch's own start, thousands of times higher, would skip a dozen updates to come down.
+    return torch.amp.GradScaler(device.type, init_scale=8.0)
 
 
 def _parts(model: nn.Module) -> Iterator[nn.Module]:
