@@ -66,6 +66,7 @@ def _one_hot(probs: Tensor, uniform: Tensor) -> Tensor:
     total = torch.cumsum(probs, -1)
     # Against the last sum, which may be a rounding error away from 1.
     index = torch.searchsorted(total, uniform.unsqueeze(-1) * total[..., -1:])
+    index.clamp_(max=probs.shape[-1] - 1)  # NaN is found nowhere; the loss shall tell of it
     return torch.zeros_like(probs).scatter_(-1, index, 1.0)
 
 
