@@ -31,6 +31,9 @@ COMMANDS: dict[str, Lazy] = {
     "collect": Lazy("wmtk.cli.collect", "collect", "Play a task and keep the episodes."),
     "data": Lazy("wmtk.cli.data", "app", "Look at datasets, mend them, make new ones of them."),
     "train-model": Lazy("wmtk.cli.train_model", "train_model", "Train a world model on datasets."),
+    "train-policy": Lazy(
+        "wmtk.cli.train_policy", "train_policy", "Train an actor inside of a world model."
+    ),
     "scores": Lazy("wmtk.cli.scores", "scores", "Aggregate Atari scores, beside published ones."),
     "doctor": Lazy("wmtk.cli.doctor", "doctor", "Show versions, devices and what is missing."),
 }

@@ -81,7 +81,8 @@ def imagine(
     if through:
         with frozen(world):
             return _imagine(world, players, starts, horizon, through=True)
-    if isinstance(world, WorldModel) and isinstance(world.rssm.latent, Categorical):
+    on_cpu = starts.discount.device.type == "cpu"  # elsewhere, products are cheaper than steps
+    if on_cpu and isinstance(world, WorldModel) and isinstance(world.rssm.latent, Categorical):
         return _imagine_gathered(world, world.rssm.latent, players, starts, horizon)
     return _imagine(world, players, starts, horizon, through=False)
 

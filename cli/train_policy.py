@@ -1,0 +1,163 @@
+"""`wmtk train-policy`: an actor and a critic inside of a trained world model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wmtk.cli import console
+from wmtk.cli.console import human_count
+from wmtk.cli.stopping import StopOnSignal
+from wmtk.cli.training import existing_run, say, source_of, steps_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from wmtk.training.loop import TrainProgress
+    from wmtk.training.presets import TrainingConfig
+    from wmtk.training.run import Run
+
+STEPS = 10_000
+
+
+def train_policy(
+    model: Annotated[
+        Path, typer.Argument(help="The run directory of a world model.", metavar="MODEL_RUN")
+    ],
+    out: Annotated[Path, typer.Option(help="The run directory to write.", show_default=False)],
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Datasets to start from; path=2 is drawn from twice as often.",
+            metavar="[DATA...]",
+            show_default="the model's",
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Updates in all.", show_default=str(STEPS))
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, such as behaviour.entropy=3e-4.")
+    ] = None,
+    ablate: Annotated[
+        list[str] | None, typer.Option(help="An ablation of the paper, such as mixed-gradients.")
+    ] = None,
+    checkpoint: Annotated[
+        str, typer.Option(help="Which of the model: latest, best, or an update's number.")
+    ] = "latest",
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of weights and batches.", show_default="0")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run if it is there already.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train an actor and a critic inside of a world model.
+
+    They play in imagination, from states of the recorded data; the model stays as it is. The run
+    directory gets a copy of it, so that the policy acts on its own: as --policy of wmtk collect,
+    or as wmtk.load(RUN).policy(obs). The settings are those of the model's run; those that begin
+    with behaviour, data and cadence may be changed.
+
+    Ctrl-C finishes the update, saves a checkpoint and exits with code 130; the same command with
+    --resume goes on as if nothing had happened.
+
+    \b
+    Examples:
+      wmtk train-policy runs/catch --out runs/catch-policy --steps 5000
+      wmtk train-policy runs/pong --out runs/explorer --set behaviour.entropy=3e-3
+      wmtk train-policy runs/pong expert.zarr --out runs/pong-policy
+      wmtk collect wmtk/Catch-v0 --policy runs/catch-policy --out played.zarr --episodes 20
+    """
+    from wmtk.training.device import choose_device, tune_allocator
+    from wmtk.training.train_policy import train_policy as run
+    from wmtk.version import code_version
+
+    tune_allocator()
+    chosen = choose_device(device)
+    before = existing_run(out) if resume else None
+    config = _config(before, model, ablate or [], console.settings(overrides or []))
+    wanted = steps or steps_of(before, STEPS)
+    begun_at = before.step if before else 0
+    if before and begun_at >= wanted:
+        say(f"{out} is finished: it has {human_count(begun_at, 'update')}, and a larger --steps")
+        say("would go on with it.")
+        console.emit(_result(before), json=json, render=_render)
+        return
+    sources = [source_of(text) for text in data] if data else None
+    say(f"model {model}, update {checkpoint}, on {chosen}, wmtk {code_version()}")
+    stopping = StopOnSignal("Stopping after this update; once more ends at once.")
+    with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
+        made = run(
+            model,
+            out,
+            steps=wanted,
+            sources=sources,
+            config=config,
+            which=checkpoint,
+            seed=seed,
+            device=chosen,
+            resume=resume,
+            on_progress=lambda p: bar.update(completed=p.step, description=_describe(p)),
+            stop=lambda: stopping.asked,
+        )
+    console.emit(_result(made), json=json, render=_render)
+    if made.step < wanted:
+        say("Interrupted; everything is saved. To go on, run the same command again with this")
+        say("added at its end:\n  --resume")
+        raise typer.Exit(console.INTERRUPTED)
+
+
+def _config(
+    before: Run | None, model: Path, ablations: list[str], changes: dict[str, Any]
+) -> TrainingConfig:
+    """The settings of the run that is resumed, or of the model's, with changes."""
+    from wmtk.training.presets import ABLATIONS, TrainingConfig, named
+    from wmtk.training.run import Run
+
+    stored = config = TrainingConfig.build((before or Run(model)).config())
+    for name in ablations:
+        config = config.changed(named("ablation", ABLATIONS, name))
+    config = config.changed(changes)
+    for name, (old, new) in stored.differences(config).items():
+        say(f"{name} is {new}; it was {old}.")
+    return config
+
+
+def _describe(progress: TrainProgress) -> str:
+    shown = [f"{name} {value:.3g}" for name, value in progress.losses.items()]
+    return f"Training: {', '.join(shown)}" if shown else "Training"
+
+
+def _result(run: Run) -> dict[str, Any]:
+    """What came of a run: its last report."""
+    from wmtk.training.metrics import read_metrics
+
+    reports = read_metrics(run.path)
+    return {"run": str(run.path), "steps": run.step, "last": reports[-1] if reports else None}
+
+
+def _render(result: dict[str, Any]) -> RenderableType:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None)
+    table.add_row("run", result["run"])
+    table.add_row("updates", human_count(result["steps"]))
+    if last := result["last"]:
+        for title, name in _SHOWN.items():
+            if last.get(f"train/{name}") is not None:
+                table.add_row(title, f"{last[f'train/{name}']:.4g}")
+    table.add_row("look", f"tensorboard --logdir {result['run']}")
+    table.add_row("use", f'wmtk.load("{result["run"]}").policy(obs)')
+    return table
+
+
+_SHOWN = {
+    "imagined return": "imagined/return",
+    "value": "critic/value",
+    "entropy": "entropy/actor",
+}

@@ -1,0 +1,89 @@
+"""`wmtk train-policy` and `wmtk collect --policy RUN`: from a model to episodes that it played."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from wmtk.datasets import Dataset
+
+SMALL = [
+    *("--set", "behaviour.layers=1", "--set", "behaviour.units=8"),
+    *("--set", "behaviour.horizon=2", "--set", "behaviour.starts=4"),
+]
+
+
+@pytest.fixture(scope="module")
+def model(catch, tmp_path_factory):
+    from wmtk.datasets import Source
+    from wmtk.training.presets import training_config
+    from wmtk.training.train_model import train_model
+
+    path = tmp_path_factory.mktemp("runs") / "model"
+    small = {"model.depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}
+    small |= {"model.rssm.stoch": 2, "model.rssm.classes": 4, "data.batch_size": 2}
+    config = training_config("tiny", overrides={**small, "data.length": 6})
+    train_model([Source(Dataset.open(catch))], path, config, steps=1)
+    return path
+
+
+def test_train_resume_and_play(run_wmtk, model, catch, tmp_path) -> None:
+    run, played = tmp_path / "policy", tmp_path / "played.zarr"
+    options = ["train-policy", model, "--out", run, *SMALL, "--json"]
+    first = run_wmtk(*options, "--steps", 2)
+    assert first.exit_code == 0, first.stderr
+    assert json.loads(first.stdout)["steps"] == 2
+    again = run_wmtk(*options, "--steps", 3)
+    assert again.exit_code == 1
+    assert "--resume" in again.stderr
+    resumed = run_wmtk(*options, "--steps", 3, "--resume")
+    assert resumed.exit_code == 0, resumed.stderr
+    report = json.loads(resumed.stdout)
+    assert report["steps"] == 3
+    assert report["last"]["train/entropy/actor"] > 0
+    done = run_wmtk("train-policy", model, "--out", run, "--steps", 3, "--resume")
+    assert done.exit_code == 0
+    assert "finished" in done.stderr
+    options = ["--out", played, "--policy", run, "--episodes", 2, "--seed", 0, "--envs", 2]
+    collected = run_wmtk("collect", "wmtk/Catch-v0", *options)
+    assert collected.exit_code == 0, collected.stderr
+    assert Dataset.open(played)[1].provenance.policy == "policy@3"
+    named = run_wmtk("train-policy", model, catch, "--out", tmp_path / "b", *SMALL, "--steps", 1)
+    assert named.exit_code == 0, named.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--ablate", "no-brain"], "mixed-gradients"),
+        (["--ablate", "binary-latents"], "trained already"),
+        (["--set", "behaviour.horizn=1"], "behaviour.horizon"),
+        (["--set", "behaviour.trace=2"], "less than or equal"),
+        (["--set", "model.units=9"], "model.units is 8"),
+        (["--device", "quantum"], "wmtk doctor"),
+    ],
+    ids=["ablation", "other model", "misspelt", "impossible", "model setting", "device"],
+)
+def test_mistakes_are_answered_with_what_to_do(
+    run_wmtk, model, tmp_path, options, expected
+) -> None:
+    done = run_wmtk("train-policy", model, "--out", tmp_path / "run", *options)
+    assert done.exit_code == 2
+    assert expected in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_has_no_actor_or_other_spaces_plays_nothing(run_wmtk, model, tmp_path) -> None:
+    played = tmp_path / "played.zarr"
+    options = ["--out", played, "--policy", model, "--episodes", 1]
+    refused = run_wmtk("collect", "wmtk/Catch-v0", *options)
+    assert refused.exit_code == 1
+    assert "wmtk train-policy" in refused.stderr
+    run = tmp_path / "policy"
+    assert run_wmtk("train-policy", model, "--out", run, *SMALL, "--steps", 1).exit_code == 0
+    options = ["--out", played, "--policy", run, "--episodes", 1]
+    refused = run_wmtk("collect", "wmtk/Reach-v0", *options)
+    assert refused.exit_code == 1
+    assert "do not fit" in refused.stderr
+    assert not played.exists()
