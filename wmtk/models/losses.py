@@ -15,8 +15,13 @@ from wmtk.models.latents import Latent
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """The mean of values (B, T) over the rows that are no padding."""
     assert values.shape == mask.shape, (values.shape, mask.shape)
-    weights = mask.to(values.dtype)
-    return (values * weights).sum() / weights.sum().clamp(min=1)
+    return (values * mean_weights(mask)).sum()
+
+
+def mean_weights(mask: Tensor) -> Tensor:
+    """What each row counts in a mean over those that are no padding."""
+    weights = mask.to(torch.float32)
+    return weights / weights.sum().clamp(min=1)
 
 
 class _ScaledGradient(torch.autograd.Function):

@@ -15,6 +15,7 @@ from wmtk.models import losses
 from wmtk.models.convolution import ConvDecoder, ConvEncoder, check_image, to_float
 from wmtk.models.latents import Categorical
 from wmtk.models.layers import MLP, initialise
+from wmtk.models.piecewise import image_nll
 from wmtk.models.rssm import RSSM, RSSMConfig, State
 from wmtk.spaces import ArraySpec
 
@@ -166,9 +167,13 @@ class WorldModel(nn.Module):
         seen = feat if config.image_gradients else feat.detach()
         rewarded = feat if config.reward_gradients else feat.detach()
         terms = {}
-        for key, mean in self.decode(seen).items():
-            nll = losses.gaussian_nll(mean, to_float(inputs.obs[key]), 3)
-            terms[f"image/{key}"] = config.image_scale * losses.masked_mean(nll, mask)
+        weights = losses.mean_weights(mask).flatten()
+        for key in self.images:
+            decoder = self.decoders[_safe(key)]
+            assert isinstance(decoder, ConvDecoder), decoder
+            image = inputs.obs[key].flatten(0, 1)
+            nll = image_nll(decoder, seen.flatten(0, 1), image, weights)
+            terms[f"image/{key}"] = config.image_scale * nll
         if self.vectors:
             nll = losses.gaussian_nll(self.vector_decoder(seen), self.vector(inputs.obs), 1)
             terms["vector"] = config.vector_scale * losses.masked_mean(nll, mask)
