@@ -111,13 +111,16 @@ def train_model(
     config = _config(before, preset, ablate or [], changes)
     wanted = steps or steps_of(before, STEPS)
     begun_at = before.step if before else 0
-    if before and begun_at >= wanted:
+    if before and before.kind == "model" and begun_at >= wanted:
         say(f"{out} is finished: it has {human_count(begun_at, 'update')}, and a larger --steps")
         say("would go on with it.")
         console.emit(_result(before), json=json, render=_render)
         return
     sources = [source_of(text, tag, min_return, max_return, policy) for text in data]
-    _echo(sources, preset or (PRESET if before is None else "as before"), chosen)
+    _echo(sources)
+    origin = "settings as before" if before and not preset else f"preset {preset or PRESET}"
+    number = before.about["seed"] if before else seed or 0
+    say(f"{origin} on {chosen}, seed {number}")
     stopping = StopOnSignal("Stopping after this update; once more ends at once.")
     with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
         made = run(
@@ -162,16 +165,13 @@ def _config(
 # --- what is said ---
 
 
-def _echo(sources: list[Source], preset: str, device: str) -> None:
-    from wmtk.version import code_version
-
+def _echo(sources: list[Source]) -> None:
     total = sum(source.weight for source in sources)
     for source in sources:
         table = source.table()
         counts = human_count(len(table), "episode"), human_count(table.steps, "step")
         share = f", {source.weight / total:.0%} of the windows" if len(sources) > 1 else ""
         say(f"{source.dataset.path}: {', '.join(counts)}{share}")
-    say(f"preset {preset} on {device}, wmtk {code_version()}")
 
 
 def _describe(progress: TrainProgress) -> str:

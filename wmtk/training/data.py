@@ -35,7 +35,9 @@ def make_sampler(
 ) -> SequenceSampler:
     """A sampler over one side of the train/validation split of every source."""
     chosen = [_side(source, val_fraction, held_out) for source in sources]
-    _require_enough(config, chosen, val_fraction)
+    _require_episodes(sources, chosen)
+    if not held_out:  # where a short window does no harm
+        _require_window(config.length, chosen)
     return SequenceSampler(
         chosen,
         batch_size=config.batch_size,
@@ -71,26 +73,27 @@ def _side(source: Source, fraction: float, held_out: bool) -> Source:
     return replace(source, select=all_of(source.select, side) if source.select else side)
 
 
-def _require_enough(config: DataConfig, sides: Sequence[Source], fraction: float) -> None:
-    tables = [(side.dataset, side.table()) for side in sides if side.weight > 0]
-    for dataset, table in tables:
-        if len(table):
-            continue
-        count = len(dataset.episodes)
-        if fraction and count:
+def _require_episodes(sources: Sequence[Source], sides: Sequence[Source]) -> None:
+    for source, side in zip(sources, sides, strict=True):
+        path = source.dataset.path
+        if not len(source.table()):
             raise UsageError(
-                f"{dataset.path} has too few episodes to hold some out for validation: "
-                f"{count}, before any selection.",
+                f"{path} has no episode to train on, of {len(source.dataset)}.",
+                "Collect some first, or relax the selection.",
+            )
+        if not len(side.table()):
+            raise UsageError(
+                f"{path} has too few episodes to hold some out for validation.",
                 "Collect more, or train on all of them with --val-fraction 0.",
             )
+
+
+def _require_window(length: int, sources: Sequence[Source]) -> None:
+    tables = [source.table() for source in sources]
+    rows = sum(table.steps + len(table) for table in tables)
+    if rows < length:
+        names = ", ".join(str(source.dataset.path) for source in sources)
         raise UsageError(
-            f"{dataset.path} has no episode to train on; it holds {count}.",
-            "Collect some first, or relax the selection.",
-        )
-    rows = sum(table.steps + len(table) for _, table in tables)
-    if tables and rows < config.length:
-        names = ", ".join(str(dataset.path) for dataset, _ in tables)
-        raise UsageError(
-            f"{names}: {rows} rows are fewer than one window of {config.length}.",
+            f"{names}: {rows} rows are fewer than one window of {length}.",
             f"Collect more, or set a shorter window: --set data.length={max(rows // 2, 2)}.",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,19 +19,19 @@ _COMPLAINTS = ("DefaultCPUAllocator", "not enough memory", "out of memory")
 
 
 @contextmanager
-def exhaustion_explained(trainer: ModelTrainer, data: DataConfig, step: int) -> Iterator[None]:
+def exhaustion_explained(trainer: ModelTrainer, data: DataConfig) -> Iterator[None]:
     """Turn a lack of memory into an error that says how much is needed, and what to set."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if not _is_exhaustion(error):
             raise
+        traceback.clear_frames(error.__traceback__)  # which hold the tensors of the update
         B, L = data.batch_size, data.length
         need, half = (_gigabytes(estimate(trainer, size * L)) for size in (B, max(B // 2, 1)))
         smaller = f"--set data.batch_size={B // 2} (about {half}), "
         raise MemoryExhaustedError(
-            f"Update {step} takes more memory than there is: batches of {B} × {L} need about "
-            f"{need}.",
+            f"Batches of {B} × {L} take more memory than there is: about {need}.",
             f"Try {smaller if B > 1 else ''}--set data.length={max(L // 2, 2)}, or a smaller "
             "model: --preset tiny.",
         ) from error

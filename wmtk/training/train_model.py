@@ -65,7 +65,8 @@ def train_model(
     begun = run or Run.create(out, "model", config, about)
     stage = _ModelStage(begun, config, trainer, sampler, held)
     loop = Loop(begun, config, stage, sampler, Watch(on_progress, stop))
-    return train(loop, begun, config, steps, resumed=run is not None)
+    with exhaustion_explained(trainer, config.data):
+        return train(loop, begun, config, steps, resumed=run is not None)
 
 
 class _ModelStage:
@@ -83,8 +84,7 @@ class _ModelStage:
         self._sampler, self._held = sampler, held
 
     def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
-        with exhaustion_explained(self._trainer, self._config.data, step):
-            return self._trainer.update(self._trainer.inputs(batch), step)[1]
+        return self._trainer.update(self._trainer.inputs(batch), step)[1]
 
     def report(self, metrics: Mapping[str, Tensor]) -> Report:
         values = self._trainer.report([metrics])

@@ -1,0 +1,91 @@
+"""A lack of memory is explained: what was asked for, how much it needs, what to set."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from wmtk.datasets import Source
+from wmtk.errors import MemoryExhaustedError
+from wmtk.models.world_model import WorldModel
+from wmtk.training.memory import estimate
+from wmtk.training.model_trainer import ModelTrainer
+from wmtk.training.train_model import train_model
+
+ON_A_CPU = RuntimeError(
+    "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: "
+    "you tried to allocate 9663676416 bytes. Error code 12 (Cannot allocate memory)"
+)
+LACKS = {
+    "cpu": ON_A_CPU,
+    "cuda": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    "mps": RuntimeError("MPS backend out of memory (MPS allocated: 8.91 GB)"),
+    "numpy": MemoryError("Unable to allocate 9.31 GiB for an array"),
+}
+
+
+@pytest.mark.parametrize("lack", LACKS)
+def test_a_lack_of_memory_says_what_to_set(dataset, config, tmp_path, monkeypatch, lack) -> None:
+    loss = WorldModel.loss
+
+    def greedy(model, inputs):
+        if len(inputs.reward) > 1:
+            raise LACKS[lack]
+        return loss(model, inputs)
+
+    monkeypatch.setattr(WorldModel, "loss", greedy)
+    large = config.changed({"data.batch_size": 8})
+    with pytest.raises(MemoryExhaustedError, match=r"8 × 6 take more .* about \d+ MB") as e:
+        train_model([Source(dataset)], tmp_path / "run", large, steps=2)
+    assert "--set data.batch_size=4 (about " in e.value.hint
+    assert "--set data.length=3" in e.value.hint
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_errors_stay_what_they_are(dataset, config, tmp_path, monkeypatch) -> None:
+    def broken(model, inputs):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(WorldModel, "loss", broken)
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        train_model([Source(dataset)], tmp_path / "run", config, steps=2)
+
+
+def test_the_estimate_grows_with_the_batch_beyond_the_weights(dataset, config) -> None:
+    trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
+    state = torch.get_rng_state()
+    none, some, more = (estimate(trainer, rows) for rows in (0, 100, 200))
+    assert torch.equal(torch.get_rng_state(), state)
+    weights = sum(4 * weight.numel() for weight in trainer.model.parameters())
+    assert none == 4 * weights
+    assert more - some == some - none
+    # A frame and its reconstruction in single precision, at the very least.
+    assert some - none > 100 * 2 * 64 * 64 * 4
+
+
+LIMITED = """
+import resource, sys
+from wmtk.cli.main import main
+import wmtk.training.train_model
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, used + 2**30))
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits by address space")
+def test_a_real_lack_of_memory(catch, tmp_path) -> None:
+    assert resource.RLIMIT_AS
+    options = ["--set", "data.batch_size=256", "--set", "data.length=24", "--val-fraction", "0"]
+    command = [sys.executable, "-c", LIMITED, "train-model", str(catch), *options]
+    command += ["--out", str(tmp_path / "run"), "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "error: Batches of 256 × 24 take more memory than there is: about " in done.stderr
+    assert "--set data.batch_size=128" in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,118 @@
+"""What training reports: numbers that mean what they say, the same in both places."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from wmtk.datasets import SequenceSampler, Source
+from wmtk.models.convolution import to_float
+from wmtk.spaces import ArraySpec
+from wmtk.training.metrics import MetricsLog, read_metrics
+from wmtk.training.model_trainer import ModelTrainer
+from wmtk.training.train_model import train_model
+
+LOSSES = {"loss/total", "loss/constant_free", "loss/kl", "loss/reward", "loss/discount"}
+LOSSES |= {"loss/image/image", "mse/image", "psnr/image", "mse/reward", "kl"}
+LOSSES |= {"entropy/prior", "entropy/posterior", "codes/perplexity"}
+TRAINING = {"train/gradient/model", "train/rate/model"}
+TIME = {"time/updates_per_second", "time/data_wait"}
+
+
+def read_tensorboard(folder: Path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0, "images": 0})
+    return events.Reload()
+
+
+def test_everything_is_reported_in_both_places(dataset, config, tmp_path) -> None:
+    changed = config.changed({"cadence.picture": 3})
+    run = train_model([Source(dataset)], tmp_path / "run", changed, steps=4)
+    reports = read_metrics(run.path)
+    expected = {f"{side}/{name}" for side in ("train", "val") for name in LOSSES}
+    assert set().union(*reports) == expected | TRAINING | TIME | {"step"}
+    board = read_tensorboard(run.path / "tensorboard")
+    assert set(board.Tags()["scalars"]) == expected | TRAINING | TIME
+    for report in reports:
+        for name in report.keys() - {"step"}:
+            (shown,) = [e.value for e in board.Scalars(name) if e.step == report["step"]]
+            assert shown == pytest.approx(report[name], rel=1e-5)
+    assert [event.step for event in board.Images("val/open_loop/image")] == [3, 4]
+
+
+def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> None:
+    """Without decoding a second time: from the likelihood, less its constant."""
+    image = ArraySpec("box", (64, 64, 3), "uint8", 0, 255)
+    data = make_dataset(
+        obs={"camera": image, "pose": ArraySpec("box", (2,), "float32")}, lengths=(3, 12)
+    )
+    scaled = {"model.image_scale": 0.5, "model.vector_scale": 2.0, "model.reward_scale": 3.0}
+    trainer = ModelTrainer(config.changed(scaled), data.schema, torch.device("cpu"))
+    inputs = trainer.inputs(SequenceSampler(data, batch_size=6, length=8).sample())
+    assert not inputs.mask.all()  # short episodes are padded
+    with torch.no_grad():
+        torch.manual_seed(0)
+        report = trainer.report([trainer.evaluate(inputs)])
+        torch.manual_seed(0)
+        feat = trainer.model.observe(inputs).feat
+        image_error = trainer.model.decode(feat)["camera"] - to_float(inputs.obs["camera"])
+        pose_error = trainer.model.vector_decoder(feat) - inputs.obs["pose"]
+        reward_error = trainer.model.reward(feat) - inputs.reward
+    mse = image_error[inputs.mask].square().mean().item()
+    assert report["mse/camera"] == pytest.approx(mse, rel=1e-4)
+    assert report["psnr/camera"] == pytest.approx(-10 * math.log10(mse), rel=1e-4)
+    pose, reward = (e[inputs.mask].square().mean().item() for e in (pose_error, reward_error))
+    assert report["mse/vector"] == pytest.approx(pose, rel=1e-3)
+    assert report["mse/reward"] == pytest.approx(reward, rel=1e-3)
+    squares = 0.5 * 64 * 64 * 3 / 2 * mse + 2 * 2 / 2 * pose + 3 / 2 * reward
+    free = squares + report["loss/kl"] + report["loss/discount"]
+    assert report["loss/constant_free"] == pytest.approx(free, rel=1e-3)
+    terms = trainer.terms(report)
+    assert terms["image"] == pytest.approx(0.5 * 64 * 64 * 3 / 2 * mse, rel=1e-3)
+    assert terms["reward"] == pytest.approx(3 / 2 * reward, rel=1e-3)
+    assert terms["loss"] == report["loss/constant_free"]
+
+
+def test_several_batches_are_reported_by_their_mean(dataset, config) -> None:
+    trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
+    sampler = SequenceSampler(dataset, batch_size=2, length=6)
+    metrics = [trainer.evaluate(trainer.inputs(sampler.sample())) for _ in range(2)]
+    both = trainer.report(metrics)
+    one, other = (trainer.report([m]) for m in metrics)
+    for name in ("loss/total", "kl", "mse/image"):
+        assert both[name] == pytest.approx((one[name] + other[name]) / 2, rel=1e-4)
+
+
+def test_a_term_that_is_switched_off_is_not_divided_by(dataset, config) -> None:
+    off = config.changed({"model.image_scale": 0.0, "model.reward_scale": 0.0})
+    trainer = ModelTrainer(off, dataset.schema, torch.device("cpu"))
+    inputs = trainer.inputs(SequenceSampler(dataset, batch_size=2, length=6).sample())
+    report = trainer.report([trainer.evaluate(inputs)])
+    assert report["loss/constant_free"] == report["loss/total"]
+    assert not {"mse/image", "psnr/image", "mse/reward"} & report.keys()
+    assert trainer.terms(report)["reward"] == 0
+
+
+def test_the_rate_that_is_reported_is_the_one_in_use(dataset, config, tmp_path) -> None:
+    falling = {"start": 1e-3, "end": 1e-4, "steps": 4}
+    run = train_model(
+        [Source(dataset)], tmp_path / "r", config.changed({"optimizer.rate": falling}), steps=4
+    )
+    rates = [r["train/rate/model"] for r in read_metrics(run.path) if "train/rate/model" in r]
+    assert rates == pytest.approx([5.5e-4, 1e-4])
+
+
+def test_what_is_not_finite_is_null_and_lines_cut_short_are_left_out(tmp_path) -> None:
+    log = MetricsLog(tmp_path)
+    log.scalars(1, {"a": 1.0, "b": math.inf})
+    log.close()
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "a"')
+    assert read_metrics(tmp_path) == [{"step": 1, "a": 1.0, "b": None}]
+    json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])
+    assert read_metrics(tmp_path / "elsewhere") == []
