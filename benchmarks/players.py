@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 from timing import size
 
-from wmtk.collect import CollectProgress, collect, dataset_for, load_policy
+from wmtk.collect import PlayProgress, collect, dataset_for, load_policy
 from wmtk.envs import resolve
 
 TASK = "atari_pong"
@@ -71,7 +71,7 @@ def ours(envs: int, steps: int, folder: Path) -> Measured:
     marks: list[tuple[float, float, float, int]] = []  # wall, own and workers' time, played
     workers: list[psutil.Process] = []
 
-    def mark(progress: CollectProgress) -> None:
+    def mark(progress: PlayProgress) -> None:
         if not marks:
             workers.extend(children())
         spent = time.process_time(), cpu_of(workers)

@@ -15,7 +15,7 @@ from wmtk.errors import UsageError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from wmtk.collect import CollectProgress, CollectReport
+    from wmtk.collect import CollectReport, PlayProgress
     from wmtk.envs import ResolvedTask
 
 
@@ -97,7 +97,7 @@ def collect(
         noun = "step" if steps else "episode"
         with console.progress(f"Collecting {task}", steps or episodes, noun=noun) as bar:
 
-            def show(progress: CollectProgress) -> None:
+            def show(progress: PlayProgress) -> None:
                 count = progress.played if steps else progress.episodes
                 mean = "" if not progress.episodes else f", mean return {progress.mean_return:.1f}"
                 bar.update(completed=count, description=f"Collecting {task}{mean}")

@@ -1,6 +1,7 @@
 """The first stage: play in an environment and keep the episodes."""
 
-from wmtk.collect.collector import CollectProgress, CollectReport, collect
+from wmtk.collect.collector import CollectReport, collect
+from wmtk.collect.play import PlayProgress
 from wmtk.collect.policy import (
     CallablePolicy,
     EpsilonGreedy,
@@ -13,9 +14,9 @@ from wmtk.collect.target import dataset_for, schema_of
 
 __all__ = [
     "CallablePolicy",
-    "CollectProgress",
     "CollectReport",
     "EpsilonGreedy",
+    "PlayProgress",
     "Policy",
     "RandomPolicy",
     "collect",

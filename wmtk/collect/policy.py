@@ -94,7 +94,7 @@ class CallablePolicy:
             except Exception as error:  # whatever a user's function raises
                 raise UsageError(
                     f"The policy {self.name} failed: {type(error).__name__}: {error}",
-                    "`wmtk --debug collect …` shows where.",
+                    "`wmtk --debug …` shows where.",
                 ) from error
             if action.shape != self._spec.shape:
                 raise UsageError(

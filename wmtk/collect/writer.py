@@ -21,7 +21,7 @@ class BackgroundWriter:
         self._episodes: list[Episode] = []
         self._flushed = time.monotonic()
 
-    def add(self, episode: Episode) -> None:
+    def add(self, slot: int, episode: Episode) -> None:
         self._episodes.append(episode)
         if sum(kept.length for kept in self._episodes) >= FLUSH_STEPS:
             self.flush()

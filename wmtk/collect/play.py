@@ -1,0 +1,203 @@
+"""Rounds of play: a policy acts in all environments until each has fulfilled its plan."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.collect.policy import Observation, Policy
+from wmtk.collect.slot import SlotPlan
+from wmtk.collect.workers import LocalWorker, ProcessWorker, Round, Worker
+from wmtk.datasets import Episode, Provenance, Schema
+from wmtk.envs import ResolvedTask
+from wmtk.errors import EnvironmentFailedError
+from wmtk.version import code_version
+
+ROUND_SECONDS = 0.3  # how long a policy that looks at nothing is left to play at a time
+LONGEST_ROUND = 512  # steps
+FAILURES_IN_A_ROW = 5
+RECENT = 100  # episodes whose mean return is shown
+
+
+@dataclass(frozen=True)
+class PlayProgress:
+    """How far playing is, handed to `on_progress` after every round."""
+
+    episodes: int
+    steps: int  # of whole episodes
+    played: int  # steps taken, those of unfinished episodes too
+    mean_return: float  # of the last hundred episodes
+
+
+def make_plans(
+    task: ResolvedTask,
+    schema: Schema,
+    policy: Policy,
+    *,
+    seed: tuple[int, ...],
+    steps: int | None = None,
+    episodes: int | None = None,
+    envs: int = 1,
+) -> list[SlotPlan]:
+    """An equal share of the work for each of `envs` environments, or of fewer, if that is enough.
+
+    Whoever takes the first so many episodes to end gets too many short ones; shares do not.
+    """
+    envs = min(envs, episodes or envs)
+    provenance = Provenance(
+        env_id=task.env_id,
+        env_kwargs=task.kwargs,
+        env_versions=task.versions,
+        policy=policy.name,
+        checkpoint=policy.checkpoint,
+        code_version=code_version(),
+    )
+    return [
+        SlotPlan(
+            number=number,
+            task=task,
+            schema=schema,
+            provenance=provenance,
+            seed=seed,
+            steps=None if steps is None else -(-steps // envs),
+            episodes=None if episodes is None else (episodes + envs - 1 - number) // envs,
+        )
+        for number in range(envs)
+    ]
+
+
+class Sink(Protocol):
+    """Where the episodes go."""
+
+    def add(self, slot: int, episode: Episode) -> None:
+        """An episode has ended; the policy has not yet heard that the slot's next one begins."""
+
+    def flush_if_due(self) -> None:
+        """A round is over."""
+
+    def close(self) -> None:
+        """No more will come."""
+
+
+class Play:
+    """Rounds of actions for all environments, and what came of them."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        sink: Sink,
+        on_progress: Callable[[PlayProgress], None] = lambda _: None,
+        on_message: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._policy = policy
+        self._sink = sink
+        self._on_progress = on_progress
+        self._on_message = on_message
+        self._obs: dict[int, Observation] = {}
+        self._failures_in_a_row = 0
+        self._began = time.monotonic()
+        self.returns: list[float] = []
+        self.steps = self.played = self.dropped = 0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def run(self, plans: Sequence[SlotPlan], workers: int | None, timeout: float) -> bool:
+        """Fulfil all plans; returns whether Ctrl-C ended it before.
+
+        The environments are spread over `workers` processes; 0 keeps them in this one. A process
+        that makes no step for `timeout` seconds is replaced.
+        """
+        count = default_workers(plans[0].task) if workers is None else workers
+        count = min(count, len(plans))
+        needs_obs = self._policy.needs_obs
+        team: list[Worker] = []
+        try:
+            if count == 0:
+                team.append(LocalWorker(plans, needs_obs))
+            for number in range(count):
+                team.append(ProcessWorker(plans[number::count], needs_obs, timeout))
+            return self._run(team)
+        finally:
+            for worker in team:
+                worker.close()
+
+    def _run(self, team: Sequence[Worker]) -> bool:
+        todo = {slot for worker in team for slot in worker.slots}
+        length = 0  # the first round only resets
+        try:
+            while todo:
+                began = time.monotonic()
+                todo -= self._round(team, sorted(todo), length)
+                pace = (time.monotonic() - began) / max(length, 1)
+                longest = 1 if self._policy.needs_obs else LONGEST_ROUND
+                length = max(1, min(longest, 2 * length, int(ROUND_SECONDS / max(pace, 1e-6))))
+        except KeyboardInterrupt:
+            return True
+        finally:
+            self._sink.close()
+        return False
+
+    def _actions(self, slots: Sequence[int], length: int) -> dict[int, list[NDArray[Any]]]:
+        """The actions of a round; slots whose observation is unknown only begin an episode."""
+        policy = self._policy
+        if not policy.needs_obs:
+            return {slot: [policy.act([slot], [])[0] for _ in range(length)] for slot in slots}
+        ready = [slot for slot in slots if slot in self._obs and length]
+        chosen = policy.act(ready, [self._obs[slot] for slot in ready]) if ready else []
+        actions: dict[int, list[NDArray[Any]]] = {slot: [] for slot in slots}
+        return actions | {slot: [a] for slot, a in zip(ready, chosen, strict=True)}
+
+    def _round(self, team: Sequence[Worker], slots: Sequence[int], length: int) -> set[int]:
+        """One round for all; returns the slots that are done."""
+        actions = self._actions(slots, length)
+        busy = [worker for worker in team if any(slot in actions for slot in worker.slots)]
+        for worker in busy:
+            worker.send({slot: actions[slot] for slot in worker.slots if slot in actions})
+        results = [worker.receive() for worker in busy]
+        # In the order in which they ended, whichever process they come from.
+        ended = sorted((e for r in results for e in r.episodes), key=lambda e: (e[0], e[1]))
+        for _, slot, episode in ended:
+            self._sink.add(slot, episode)
+            self.returns.append(episode.total_reward)
+            self.steps += episode.length
+        done: set[int] = set()
+        for result in results:
+            self._take(result)
+            done |= result.done
+        if ended:
+            self._failures_in_a_row = 0
+        self._sink.flush_if_due()
+        recent = float(np.mean(self.returns[-RECENT:])) if self.returns else float("nan")
+        self._on_progress(PlayProgress(len(self.returns), self.steps, self.played, recent))
+        return done
+
+    def _take(self, result: Round) -> None:
+        self.played += result.steps
+        self._obs |= result.obs
+        for slot in result.began:
+            self._policy.begin(slot)
+        for slot, reason in result.failures.items():
+            self._obs.pop(slot, None)
+            self.dropped += 1
+            self._on_message(f"environment {slot}: episode dropped: {reason}")
+        self._failures_in_a_row += result.incidents
+        if result.failures and self._failures_in_a_row >= FAILURES_IN_A_ROW:
+            raise EnvironmentFailedError(
+                f"The environment failed {self._failures_in_a_row} times without finishing an "
+                f"episode; the last time: {reason}",
+                "Mend the environment; `--workers 0` runs it in this process, where a debugger can "
+                "follow it.",
+            )
+
+
+def default_workers(task: ResolvedTask) -> int:
+    """As many as there are cores; the embedded environments are quicker than any message."""
+    return 0 if task.env_id.startswith("wmtk/") else os.cpu_count() or 1
