@@ -1,0 +1,120 @@
+"""Rewards and returns: what was predicted against what came, over windows (N, T)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wmtk.viz.metrics.bootstrap import Bootstrap, Estimate, Numbers, Rows
+from wmtk.viz.metrics.events import tolerant_average_precision
+from wmtk.viz.metrics.numbers import correlation, r_squared, rank_correlation
+
+SPARSE = 0.2  # rewards are events if fewer steps than this share have one
+TOLERANCE = 1  # steps
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class EventQuality:
+    """How well the steps with a reward of one sign are found."""
+
+    count: int
+    base_rate: float  # which is the average precision of knowing nothing
+    average_precision: Estimate
+    with_tolerance: Estimate
+    tolerance: int  # steps
+
+
+@dataclass(frozen=True)
+class RewardQuality:
+    sparse: bool
+    share: float  # of steps with a reward
+    r_squared: Estimate
+    correlation: Estimate
+    error: Estimate  # (T,), the mean absolute error at each step
+    correlation_at: Numbers  # (T,), across windows
+    positive: EventQuality | None  # where rewards are sparse
+    negative: EventQuality | None
+    return_bias: Estimate  # of the sum of a window: predicted − true
+
+
+def reward_quality(
+    truth: ArrayLike,
+    prediction: ArrayLike,
+    mask: Mask,
+    bootstrap: Bootstrap,
+    *,
+    tolerance: int = TOLERANCE,
+) -> RewardQuality:
+    """Compare rewards (N, T) as the environment gave them; the bootstrap's rows are windows."""
+    true, found = np.asarray(truth, np.float64), np.asarray(prediction, np.float64)
+    share = float((true[mask] != 0).mean())
+    sparse = 0 < share < SPARSE
+
+    def chosen(rows: Rows) -> tuple[Numbers, Numbers]:
+        return true[rows][mask[rows]], found[rows][mask[rows]]
+
+    def events(sign: int) -> EventQuality | None:
+        happened = (np.sign(true) == sign) & mask
+        if not sparse or not happened.any():
+            return None
+        exact, near = (
+            bootstrap.statistic(
+                lambda rows, near=near: tolerant_average_precision(  # type: ignore[misc]
+                    happened[rows], sign * found[rows], near, mask[rows]
+                )
+            )
+            for near in (0, tolerance)
+        )
+        count = int(happened.sum())
+        return EventQuality(count, count / int(mask.sum()), exact, near, tolerance)
+
+    bias = ((found - true) * mask).sum(1)
+    return RewardQuality(
+        sparse=sparse,
+        share=share,
+        r_squared=bootstrap.statistic(lambda rows: r_squared(*chosen(rows))),
+        correlation=bootstrap.statistic(lambda rows: correlation(*chosen(rows))),
+        error=bootstrap.mean(np.abs(found - true), mask),
+        correlation_at=np.array(
+            [correlation(true[m, t], found[m, t]) for t, m in enumerate(mask.T)]
+        ),
+        positive=events(1),
+        negative=events(-1),
+        return_bias=bootstrap.mean(bias),
+    )
+
+
+@dataclass(frozen=True)
+class ReturnQuality:
+    """Returns that a model imagines against those that were reached."""
+
+    true: Estimate  # the means
+    imagined: Estimate
+    bias: Estimate
+    correlation: Estimate
+    rank_correlation: Estimate
+
+
+def return_quality(truth: ArrayLike, imagined: ArrayLike, bootstrap: Bootstrap) -> ReturnQuality:
+    """Compare returns (N,): of windows, episodes or, for the rank correlation, checkpoints."""
+    true, found = np.asarray(truth, np.float64), np.asarray(imagined, np.float64)
+    return ReturnQuality(
+        true=bootstrap.mean(true),
+        imagined=bootstrap.mean(found),
+        bias=bootstrap.mean(found - true),
+        correlation=bootstrap.statistic(lambda rows: correlation(true[rows], found[rows])),
+        rank_correlation=bootstrap.statistic(
+            lambda rows: rank_correlation(true[rows], found[rows])
+        ),
+    )
+
+
+def discounted_return(reward: ArrayLike, discount: ArrayLike) -> Numbers:
+    """Σ_t reward_t · Π_{i<t} discount_i over (N, T): the first reward counts in full."""
+    reward, discount = np.asarray(reward, np.float64), np.asarray(discount, np.float64)
+    before = np.concatenate([np.ones_like(discount[..., :1]), discount[..., :-1]], -1)
+    return np.asarray((reward * np.cumprod(before, -1)).sum(-1))
