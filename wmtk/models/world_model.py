@@ -108,7 +108,8 @@ class WorldModel(nn.Module):
 
     def vector(self, obs: Mapping[str, Tensor]) -> Tensor:
         """All keys that are no images as one vector: (B, T, V)."""
-        return torch.cat([obs[key].flatten(2).to(torch.float32) for key in self.vectors], -1)
+        parts = (obs[key].to(torch.float32) for key in self.vectors)
+        return torch.cat([part.reshape(*part.shape[:2], -1) for part in parts], -1)
 
     def observe(self, inputs: Inputs, state: State | None = None, *, sample: bool = True) -> State:
         """The posterior states of a batch: (B, T, …)."""
