@@ -13,17 +13,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wmtk.datasets import Dataset, Episode, Schema
+from wmtk.datasets import Batch, Dataset, Episode, Schema
 from wmtk.errors import RunError, UsageError
 from wmtk.models.actions import actions_of
 from wmtk.models.behaviour import Behaviour
 from wmtk.models.convolution import to_bytes
 from wmtk.models.rssm import State
+from wmtk.models.shown import Imagined, Seen
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.acting import ActorPolicy
 from wmtk.training.batches import ActionCodec, to_inputs, whole_episode
 from wmtk.training.checkpoint import Checkpoint, restore_module
 from wmtk.training.fit import require_episode, require_fit
+from wmtk.training.inspecting import foresee, watch
 from wmtk.training.openloop import open_loop
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
@@ -101,6 +103,23 @@ class LoadedModel:
         return Prediction(
             self._images(feat), _numpy(self.model.reward(feat)), _numpy(self.model.discount(feat))
         )
+
+    @property
+    def gamma(self) -> float | None:
+        """The discount of a step that ends nothing; None where discounts are not learnt."""
+        config = self.config.model
+        return config.discount if config.discount_scale else None
+
+    def watch(self, batch: Batch, seed: int = 0) -> Seen:
+        """What the model makes of windows that it sees whole, for metrics and pictures."""
+        return watch(self.model, to_inputs(batch, self.actions, self.device), seed)
+
+    def foresee(
+        self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
+    ) -> Imagined:
+        """What the model expects after the first rows of windows, with the recorded actions."""
+        inputs = to_inputs(batch, self.actions, self.device)
+        return foresee(self.model, inputs, context, horizon, samples, seed)
 
     @cached_property
     def policy(self) -> ActorPolicy:
