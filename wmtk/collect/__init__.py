@@ -1,6 +1,9 @@
-"""The first stage: play in an environment and keep the episodes."""
+"""Playing in an environment: to keep the episodes, or to see how good a policy is."""
 
 from wmtk.collect.collector import CollectReport, collect
+from wmtk.collect.evaluator import EvalReport, Trial, evaluate
+from wmtk.collect.mind import Mind, Recording
+from wmtk.collect.origin import task_of
 from wmtk.collect.play import PlayProgress
 from wmtk.collect.policy import (
     CallablePolicy,
@@ -16,12 +19,18 @@ __all__ = [
     "CallablePolicy",
     "CollectReport",
     "EpsilonGreedy",
+    "EvalReport",
+    "Mind",
     "PlayProgress",
     "Policy",
     "RandomPolicy",
+    "Recording",
+    "Trial",
     "collect",
     "dataset_for",
+    "evaluate",
     "find_policy",
     "load_policy",
     "schema_of",
+    "task_of",
 ]
