@@ -5,17 +5,21 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
 
 from wmtk.errors import MemoryExhaustedError
 from wmtk.models.world_model import Inputs
+from wmtk.training.checkpoint import own_randomness
 from wmtk.training.data import DataConfig
 from wmtk.training.model_trainer import ModelTrainer
 
 # How the allocators of processors and of Apple's GPUs say it; CUDA's has an exception of its own.
 _COMPLAINTS = ("DefaultCPUAllocator", "not enough memory", "out of memory")
+# Peak memory to what is kept for going back, measured on a CPU: kernels make copies of both.
+ON_THE_WAY = 2.5
 
 
 @contextmanager
@@ -44,19 +48,40 @@ def _is_exhaustion(error: Exception) -> bool:
 
 
 def estimate(trainer: ModelTrainer, rows: int) -> int:
-    """Bytes that an update of so many rows takes, from what one of two rows keeps for later."""
+    """Bytes that an update of so many rows takes, roughly, from what two small ones keep."""
     weights = sum(weight.numel() * weight.element_size() for weight in trainer.model.parameters())
-    kept: dict[int, int] = {weight.data_ptr(): 0 for weight in trainer.model.parameters()}
+    few, more = 2, 6
+    at_few, at_more = (_kept_for_going_back(trainer, count) for count in (few, more))
+    kept = at_few + (rows - few) * (at_more - at_few) / (more - few)
+    # Beside them are their gradients and two moments.
+    return round(4 * weights + ON_THE_WAY * max(kept, 0))
 
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        kept.setdefault(storage.data_ptr(), storage.nbytes())
-        return tensor
 
-    with torch.random.fork_rng(), torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
-        trainer.model.loss(_blank(trainer, 2))
-    # Weights, their gradients and two moments; and gradients of what is kept while going back.
-    return 4 * weights + rows * sum(kept.values()) // 2
+class _Kept:
+    """A tensor that an operation keeps for its gradient, for as long as it does."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
+def _kept_for_going_back(trainer: ModelTrainer, rows: int) -> int:
+    """Bytes that the loss of a window holds on to, besides the weights."""
+    kept: WeakSet[_Kept] = WeakSet()
+
+    def pack(tensor: Tensor) -> _Kept:
+        packed = _Kept(tensor)
+        kept.add(packed)
+        return packed
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed.tensor)
+    with own_randomness(), hooks:
+        loss = trainer.model.loss(_blank(trainer, rows))[0]
+    storages = {x.tensor.untyped_storage().data_ptr(): x.tensor for x in kept}
+    for weight in trainer.model.parameters():
+        storages.pop(weight.untyped_storage().data_ptr(), None)
+    held = sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
+    del loss  # until here it holds them
+    return held
 
 
 def _blank(trainer: ModelTrainer, rows: int) -> Inputs:
