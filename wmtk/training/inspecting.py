@@ -42,7 +42,7 @@ def foresee(
     """`context` rows are seen, the next `horizon` imagined; the latents are drawn."""
     with own_randomness(seed):
         _, imagined = open_loop(model, inputs, context=context, horizon=horizon, samples=samples)
-    feat = imagined.feat.unflatten(0, (-1, samples))  # (N, S, H, F)
+    feat = imagined.feat.reshape(-1, samples, *imagined.feat.shape[1:])  # (N, S, H, F)
     return Imagined(decoded(model, feat), _numpy(model.reward(feat)), _numpy(model.discount(feat)))
 
 
