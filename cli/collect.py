@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wmtk.cli import console
+from wmtk.cli.playing import echo, interrupt, warn
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from wmtk.collect import CollectReport, PlayProgress
-    from wmtk.envs import ResolvedTask
 
 
 def collect(
@@ -84,11 +84,11 @@ def collect(
         raise UsageError("How much is to be collected?", "Pass either --steps or --episodes.")
     seed = secrets.randbelow(2**31) if seed is None else seed
     resolved = resolve(task, **console.pairs(settings or []))
-    _echo(resolved, seed)
+    echo(resolved, seed)
     # A wrong name must not leave an empty dataset behind.
     make_policy = find_policy_maker(policy, lambda: schema_of(resolved))
     keys = [key.strip() for key in store_info.split(",") if key.strip()]
-    signal.signal(signal.SIGTERM, _interrupt)  # a job scheduler's Ctrl-C
+    signal.signal(signal.SIGTERM, interrupt)
     with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
         dice = [seed, dataset.next_episode]
         chosen = make_policy(dataset.schema, dice)
@@ -113,24 +113,13 @@ def collect(
                 workers=workers,
                 timeout=timeout,
                 on_progress=show,
-                on_message=_warn,
+                on_message=warn,
             )
     console.emit(report, json=json, render=_render)
     if report.interrupted:
         wanted, had = (steps, report.steps) if steps else (episodes, report.episodes)
         rest = max((wanted or 0) - had, 1)
         raise typer.Exit(_say_how_to_go_on(f"--{noun}s {rest} --append"))
-
-
-def _warn(text: str) -> None:
-    """An environment's own words: not markup, whatever brackets they hold, and not wrapped."""
-    console.err.print(
-        f"warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True
-    )
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _say_how_to_go_on(options: str) -> int:
@@ -142,13 +131,6 @@ def _say_how_to_go_on(options: str) -> int:
         soft_wrap=True,
     )
     return console.INTERRUPTED
-
-
-def _echo(task: ResolvedTask, seed: int) -> None:
-    """Say what the task's name was taken to mean."""
-    shown = {k: v for k, v in task.settings.items() if k not in {"task", "kind", "versions"}}
-    facts = ", ".join(f"{name} {value}" for name, value in shown.items() if value is not None)
-    console.err.print(f"{task.task}: {facts}; seed {seed}", highlight=False, soft_wrap=True)
 
 
 def _render(report: CollectReport) -> Table:

@@ -34,6 +34,8 @@ COMMANDS: dict[str, Lazy] = {
     "train-policy": Lazy(
         "wmtk.cli.train_policy", "train_policy", "Train an actor inside of a world model."
     ),
+    "eval": Lazy("wmtk.cli.eval", "evaluate", "Play episodes with a policy and score it."),
+    "viz": Lazy("wmtk.cli.viz", "app", "See whether a world model is right."),
     "scores": Lazy("wmtk.cli.scores", "scores", "Aggregate Atari scores, beside published ones."),
     "doctor": Lazy("wmtk.cli.doctor", "doctor", "Show versions, devices and what is missing."),
 }

@@ -1,0 +1,399 @@
+"""`wmtk eval`: play episodes with a policy, and tell how good it is."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wmtk.cli import console
+from wmtk.cli.playing import echo, interrupt, warn
+from wmtk.cli.training import say
+from wmtk.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from wmtk.collect import EvalReport, Mind, PlayProgress, Policy, Recording
+    from wmtk.datasets import Schema
+    from wmtk.envs import ResolvedTask
+
+
+def evaluate(
+    run: Annotated[
+        Path | None,
+        typer.Argument(help="The run directory of wmtk train-policy.", show_default=False),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(help="The task to play.", show_default="the one that the run's data is of"),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Play this instead: random, or package.module:function from observation to "
+            "action. A run is then asked only for its task.",
+            show_default=False,
+        ),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="How many are played.")] = 20,
+    envs: Annotated[int, typer.Option(min=1, help="Environments that play side by side.")] = 10,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Processes they are spread over; 0 is this one.", show_default="cores"
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same episodes.")] = 0,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw actions instead of taking the likeliest.")
+    ] = False,
+    random: Annotated[
+        int, typer.Option(min=0, help="Episodes of random play to compare with.", metavar="N")
+    ] = 0,
+    video: Annotated[
+        Path | None, typer.Option(help="Film one episode: .mp4, .webm or .gif.", metavar="F")
+    ] = None,
+    fps: Annotated[float, typer.Option(min=0.1, max=240, help="Steps a second of film.")] = 15.0,
+    checkpoint: Annotated[
+        str, typer.Option(help="Which of the run: latest, best, or an update's number.")
+    ] = "latest",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="An option of the task, such as sticky=0.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the record that wmtk scores reads.")
+    ] = False,
+) -> None:
+    """Play episodes with a policy, and tell how good it is.
+
+    \b
+    Examples:
+      wmtk eval runs/catch-policy                             20 episodes of its own task
+      wmtk eval runs/pong-policy --episodes 100 --json > pong.json
+      wmtk eval runs/catch-policy --video catch.mp4           what it sees and expects
+      wmtk eval --policy random --task CartPole-v1            a baseline
+      wmtk eval --policy my_policies:greedy --task wmtk/Catch-v0
+
+    Actions are the actor's most likely ones. Each environment plays its share of the episodes to
+    the end, so that short ones do not count more. Intervals are of the mean: 95%, by bootstrap over
+    the episodes.
+
+    What the critic expected at the start of an episode is shown beside the discounted return that
+    came: if it expects much more, the policy exploits errors of its world model.
+
+    Ctrl-C reports the episodes that are whole and exits with code 130.
+    """
+    from wmtk.collect import evaluate as play
+    from wmtk.viz.video import VIDEO_ENDINGS, require_ending
+
+    if video is not None:
+        require_ending(video, VIDEO_ENDINGS)
+    options = console.pairs(settings or [])
+    if policy is None:
+        player = _trained(run, task, options, checkpoint, device, seed, sample=sample)
+    else:
+        if sample:
+            raise UsageError("--sample is for trained actors.", f"Leave it away with {policy}.")
+        player = _named(policy, run, task, options, seed)
+    echo(player.task, seed)
+    signal.signal(signal.SIGTERM, interrupt)
+    with console.progress(f"Evaluating {player.task.task}", episodes, noun="episode") as bar:
+        report = play(
+            player.task,
+            player.policy,
+            episodes=episodes,
+            seed=seed,
+            envs=envs,
+            workers=workers,
+            schema=player.schema,
+            mind=player.mind,
+            record=video is not None,
+            on_progress=lambda p: bar.update(completed=p.episodes, description=_describe(p)),
+            on_message=warn,
+        )
+    chance = None if report.interrupted else _random(player, random, seed, envs, workers)
+    if report.trials:
+        if video is not None and report.recording is not None:
+            _film(video, report.recording, player, fps)
+        console.emit(_record(player, report, chance), json=json, render=_render)
+    if report.interrupted:
+        _tell_interruption(report, episodes, video)
+        raise typer.Exit(console.INTERRUPTED)
+
+
+def _describe(progress: PlayProgress) -> str:
+    mean = f", mean return {progress.mean_return:.1f}" if progress.episodes else ""
+    return f"Evaluating{mean}, {console.human_count(progress.played, 'step')}"
+
+
+def _tell_interruption(report: EvalReport, episodes: int, video: Path | None) -> None:
+    if report.trials:
+        say(f"Interrupted after {len(report.trials)} of {episodes} episodes. Short ones end first,")
+        say("so that these may be shorter than most.")
+    else:
+        say("Interrupted before an episode was whole.")
+    if video is not None and report.recording is None:
+        say(f"{video} was not written: the episode to film was not whole.")
+
+
+# --- who plays --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Player:
+    """A policy and its task, and what the record is to say of them."""
+
+    task: ResolvedTask
+    schema: Schema
+    policy: Policy
+    name: str  # for people
+    mind: Mind | None = None
+    seed: int = 0  # that tells it from others made in the same way
+    agent: str = ""
+    run: str | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def _trained(
+    path: Path | None,
+    task: str | None,
+    options: dict[str, str],
+    checkpoint: str,
+    device: str,
+    seed: int,
+    *,
+    sample: bool,
+) -> _Player:
+    """The actor of a run."""
+    if path is None:
+        raise UsageError(
+            "Who is to play?", "Give the run directory of wmtk train-policy, or --policy random."
+        )
+    from wmtk.collect import schema_of, task_of
+    from wmtk.collect.evaluator import EVALUATION
+    from wmtk.training.device import choose_device
+    from wmtk.training.fit import require_fit
+    from wmtk.training.loading import load
+    from wmtk.training.mind import ActorMind
+
+    agent = load(path, checkpoint, choose_device(device))
+    policy = agent.make_policy(sample=sample, seed=[seed, EVALUATION])
+    resolved = task_of(agent.run.about["env"], task, options)
+    schema = schema_of(resolved)
+    require_fit(agent.schema, schema, f"The policy of {path} and {resolved.task}")
+    actions = "sampled actions" if sample else "most likely actions"
+    return _Player(
+        task=resolved,
+        schema=schema,
+        policy=policy,
+        name=f"{path}, update {console.human_count(agent.step)}, {actions}",
+        mind=ActorMind(policy),
+        seed=int(agent.run.about["seed"]),
+        run=str(path),
+        about={"sample": sample, "update": agent.step, "checkpoint": agent.hash},
+    )
+
+
+def _named(
+    name: str, run: Path | None, task: str | None, options: dict[str, str], seed: int
+) -> _Player:
+    """Random play, or a function."""
+    from wmtk.collect import find_policy, load_policy, schema_of, task_of
+    from wmtk.collect.evaluator import EVALUATION
+
+    if (Path(name) / "run.json").is_file():
+        raise UsageError(f"{name} is a run.", f"Give it without --policy: wmtk eval {name}.")
+    find_policy(name)  # which refuses what does not exist
+    stored: dict[str, Any] = {}
+    if run is not None:
+        from wmtk.training.run import Run
+
+        stored = dict(Run(run).about["env"])
+    elif task is None:
+        raise UsageError("What is to be played?", "Name it: --task wmtk/Catch-v0.")
+    resolved = task_of(stored, task, options)
+    schema = schema_of(resolved)
+    policy = load_policy(name, schema.action, [seed, EVALUATION])
+    return _Player(resolved, schema, policy, name, seed=seed, agent=name)
+
+
+def _random(
+    player: _Player, episodes: int, seed: int, envs: int, workers: int | None
+) -> EvalReport | None:
+    """Random play in the same task, if it was asked for."""
+    if not episodes:
+        return None
+    from wmtk.collect import RandomPolicy
+    from wmtk.collect import evaluate as play
+    from wmtk.collect.evaluator import EVALUATION
+
+    with console.progress("Random play", episodes, noun="episode") as bar:
+        report = play(
+            player.task,
+            RandomPolicy(player.schema.action, [seed, EVALUATION]),
+            episodes=episodes,
+            seed=seed,
+            envs=envs,
+            workers=workers,
+            schema=player.schema,
+            on_progress=lambda p: bar.update(completed=p.episodes),
+            on_message=warn,
+        )
+    return report if report.trials else None
+
+
+# --- the film ---------------------------------------------------------------------------------
+
+
+def _film(path: Path, recording: Recording, player: _Player, fps: float) -> None:
+    from wmtk.viz.agent_video import agent_frames
+    from wmtk.viz.video import write_video
+    from wmtk.viz.view import View
+
+    view = View.of(player.schema, player.task.settings)
+    title = f"{recording.policy} in {player.task.task}"
+    total = recording.episode.length + 1
+    with console.progress(f"Drawing {path.name}", total, noun="frame") as bar:
+
+        def frames() -> Any:
+            for frame in agent_frames(recording, view, title=title):
+                yield frame
+                bar.advance()
+
+        written = write_video(path, frames(), fps)
+    facts = [
+        console.human_count(recording.episode.length, "step"),
+        f"return {recording.episode.total_reward:.4g}",
+        f"{written.width} × {written.height} pixels",
+        console.human_bytes(written.bytes),
+    ]
+    say(f"{path}: the first episode of environment 0, {', '.join(facts)}.")
+
+
+# --- the result -------------------------------------------------------------------------------
+
+
+def _record(player: _Player, report: EvalReport, chance: EvalReport | None) -> dict[str, Any]:
+    """What `wmtk scores` reads, and more."""
+    from wmtk.envs.references import known_returns
+
+    base = report.evaluation(seed=player.seed, agent=player.agent, run=player.run).to_json()
+    known = known_returns(player.task)
+    imagined = None
+    if report.discount is not None:
+        pairs = zip(report.imagined, report.discounted, strict=True)
+        imagined = {
+            "discount": report.discount,
+            "expected": _spread(report.imagined),
+            "real": _spread(report.discounted),
+            "excess": _spread([expected - real for expected, real in pairs]),
+            "expected_returns": report.imagined,
+            "real_returns": report.discounted,
+        }
+    return {
+        **base,
+        "policy": player.name,
+        **player.about,
+        "settings": player.task.settings,
+        "length": _spread(report.lengths),
+        "known": known,
+        "reached": _reached(base["mean"], known),
+        "measured_random": None if chance is None else _spread(chance.returns),
+        "imagined": imagined,
+        "steps": sum(report.lengths),
+        "frames": report.frames,
+        "dropped": report.dropped,
+        "seconds": report.seconds,
+        "interrupted": report.interrupted,
+    }
+
+
+def _spread(values: Any) -> dict[str, Any]:
+    """Mean, standard deviation and interval of the mean."""
+    from wmtk.scores import summarise_returns
+
+    summary = asdict(summarise_returns(values))
+    return {name: summary[name] for name in ("episodes", "mean", "std", "low", "high")}
+
+
+def _reached(mean: float, known: dict[str, float]) -> dict[str, float]:
+    """How far on the way from random play to each of the others."""
+    from wmtk.scores import normalise
+
+    others = [name for name in known if name != "random"]
+    return {name: normalise(mean, known["random"], known[name]).item() for name in others}
+
+
+def _render(record: dict[str, Any]) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = [
+        Text(f"{record['policy']}, in {record['task']}, seed {record['eval_seed']}"),
+        "",
+        _numbers(record),
+    ]
+    if record["known"] or record["measured_random"]:
+        parts += ["", _comparison(record)]
+    if record["dropped"]:
+        parts.append(
+            f"{console.human_count(record['dropped'], 'episode')} of a failing environment dropped."
+        )
+    return Group(*parts)
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column(columns[0], no_wrap=True)
+    for column in columns[1:]:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _numbers(record: dict[str, Any]) -> Table:
+    head = console.human_count(record["episodes"], "episode")
+    table = _table(head, "mean", "std", f"{record['confidence']:.0%} interval")
+    rows = {"return": record, "length": record["length"]}
+    if imagined := record["imagined"]:
+        rows["discounted return"] = imagined["real"]
+        rows["the critic expected"] = imagined["expected"]
+        rows["too much by"] = imagined["excess"]
+    for name, row in rows.items():
+        table.add_row(name, *_cells(row))
+    return table
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    from wmtk.cli.data_report import number
+
+    interval = "–" if row["low"] is None else f"{number(row['low'])} to {number(row['high'])}"
+    return [number(row["mean"]), number(row["std"]), interval]
+
+
+def _comparison(record: dict[str, Any]) -> Table:
+    from wmtk.cli.data_report import number
+
+    table = _table("compared with", "return", "reached")
+    for name, value in record["known"].items():
+        reached = record["reached"].get(name)
+        table.add_row(name, number(value), _percent(reached))
+    if measured := record["measured_random"]:
+        mean, std, _ = _cells(measured)
+        table.add_row(
+            f"random, {console.human_count(measured['episodes'], 'episode')} just now",
+            f"{mean} ± {std}",
+            "",
+        )
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{round(100 * share) + 0:d}%"
