@@ -131,14 +131,21 @@ class Play:
 
     def _run(self, team: Sequence[Worker]) -> bool:
         todo = {slot for worker in team for slot in worker.slots}
-        length = 0  # the first round only resets
+        # Who needs no observations can say what to do next while that before is still played.
+        ahead = not self._policy.needs_obs and not any(isinstance(w, LocalWorker) for w in team)
+        longest = 1 if self._policy.needs_obs else LONGEST_ROUND
+        length = following = 0  # steps; the first round only resets
         try:
+            busy = self._send(team, todo, length)
+            ended = time.monotonic()
             while todo:
-                began = time.monotonic()
-                todo -= self._round(team, sorted(todo), length)
-                pace = (time.monotonic() - began) / max(length, 1)
-                longest = 1 if self._policy.needs_obs else LONGEST_ROUND
-                length = max(1, min(longest, 2 * length, int(ROUND_SECONDS / max(pace, 1e-6))))
+                following = max(1, min(longest, 2 * length or 1, following or 1))
+                next_busy = self._send(team, todo, following) if ahead else []
+                todo -= self._receive(busy)
+                began, ended = ended, time.monotonic()
+                pace = (ended - began) / max(length, 1)
+                busy = next_busy or self._send(team, todo, following)
+                length, following = following, int(ROUND_SECONDS / max(pace, 1e-6))
         except KeyboardInterrupt:
             return True
         finally:
@@ -155,12 +162,16 @@ class Play:
         actions: dict[int, list[NDArray[Any]]] = {slot: [] for slot in slots}
         return actions | {slot: [a] for slot, a in zip(ready, chosen, strict=True)}
 
-    def _round(self, team: Sequence[Worker], slots: Sequence[int], length: int) -> set[int]:
-        """One round for all; returns the slots that are done."""
-        actions = self._actions(slots, length)
+    def _send(self, team: Sequence[Worker], todo: set[int], length: int) -> list[Worker]:
+        """Let a round be played; returns who plays it."""
+        actions = self._actions(sorted(todo), length)
         busy = [worker for worker in team if any(slot in actions for slot in worker.slots)]
         for worker in busy:
             worker.send({slot: actions[slot] for slot in worker.slots if slot in actions})
+        return busy
+
+    def _receive(self, busy: Sequence[Worker]) -> set[int]:
+        """What came of the oldest round that was sent; returns the slots that are done."""
         results = [worker.receive() for worker in busy]
         # In the order in which they ended, whichever process they come from.
         ended = sorted((e for r in results for e in r.episodes), key=lambda e: (e[0], e[1]))

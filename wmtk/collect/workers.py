@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
@@ -66,6 +67,8 @@ class SlotGroup:
         return result
 
     def _play(self, number: int, sequence: Sequence[NDArray[Any]], result: Round) -> None:
+        if self._slots[number].done:  # by the round before, not yet known when this one was sent
+            return
         slot = self._slots[number]
         obs = None
         if not slot.begun:
@@ -104,7 +107,10 @@ class SlotGroup:
 
 
 class Worker(Protocol):
-    """Plays some of the slots: `send` the actions of a round, then `receive` what came of it."""
+    """Plays some of the slots: `send` the actions of a round, then `receive` what came of it.
+
+    In processes of their own, further rounds can be sent before the first is received.
+    """
 
     slots: list[int]
 
@@ -141,7 +147,8 @@ class ProcessWorker:
         self._plans = {plan.number: plan for plan in plans}
         self._needs_obs = needs_obs
         self._timeout = timeout
-        self._sent: Actions = {}
+        self._sent: deque[Actions] = deque()  # rounds whose results have not been received
+        self._lost = 0  # of them, those that died with a process
         self._start()
 
     def _start(self) -> None:
@@ -156,7 +163,7 @@ class ProcessWorker:
         theirs.close()
 
     def send(self, actions: Actions) -> None:
-        self._sent = actions
+        self._sent.append(actions)
         # One array a slot: hundreds of small ones take longer to send than to play.
         packed: dict[int, Any] = {
             slot: np.stack(chosen) if chosen else [] for slot, chosen in actions.items()
@@ -165,13 +172,17 @@ class ProcessWorker:
             self._connection.send(packed)
 
     def receive(self) -> Round:
+        played = self._sent.popleft()
+        if self._lost:
+            self._lost -= 1
+            return Round()
         try:
             result = self._wait()
         except (EOFError, ConnectionError):
             self._process.join(5)
-            return self._restart(f"its process died (exit code {self._process.exitcode})")
+            return self._restart(played, f"its process died (exit code {self._process.exitcode})")
         except TimeoutError:
-            return self._restart(f"it made no step for {self._timeout:g} s")
+            return self._restart(played, f"it made no step for {self._timeout:g} s")
         for _, number, episode in result.episodes:
             self._plans[number] = _without(self._plans[number], episode)
         for number in result.failures:
@@ -191,13 +202,14 @@ class ProcessWorker:
         assert isinstance(result, Round), result
         return result
 
-    def _restart(self, reason: str) -> Round:
+    def _restart(self, played: Actions, reason: str) -> Round:
         """Replace the process: the episodes that were under way in it are lost."""
         self._kill()
-        for number in self._sent:
+        self._lost = len(self._sent)
+        for number in played:
             self._plans[number] = _retried(self._plans[number])
         self._start()
-        failures = dict.fromkeys(self._sent, f"the environment failed: {reason}")
+        failures = dict.fromkeys(played, f"the environment failed: {reason}")
         return Round(failures=failures, incidents=1)
 
     def _kill(self) -> None:
