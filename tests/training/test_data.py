@@ -9,7 +9,7 @@ import pytest
 
 from wmtk.datasets import Dataset, Source, select
 from wmtk.errors import RunError, UsageError
-from wmtk.training.data import DataConfig, held_out_batches, make_sampler
+from wmtk.training.data import DataConfig, fixed_batches, make_sampler
 from wmtk.training.train_model import train_model
 
 
@@ -45,8 +45,8 @@ def test_a_selection_of_nothing_is_named(make_dataset, config, tmp_path) -> None
 
 def test_held_out_episodes_are_never_learnt_from(dataset) -> None:
     config = DataConfig(batch_size=8, length=6)
-    held = held_out_batches(config, [Source(dataset)], 0, 0.3, 4)
-    again = held_out_batches(config, [Source(dataset)], 0, 0.3, 4)
+    held = fixed_batches(config, [Source(dataset)], 0, 0.3, 4)
+    again = fixed_batches(config, [Source(dataset)], 0, 0.3, 4)
     sampler = make_sampler(config, [Source(dataset)], 0, val_fraction=0.3)
     learnt = {int(e) for _ in range(20) for e in sampler.sample().episode}
     seen = {int(e) for batch in held for e in batch.episode}

@@ -14,4 +14,4 @@ class Cadence(Config):
     evaluate: int = Field(500, ge=1)
     checkpoint: int = Field(500, ge=1)
     picture: int = Field(1000, ge=1)
-    held_out_batches: int = Field(4, ge=1)
+    held_out_batches: int = Field(10, ge=1)

@@ -36,8 +36,6 @@ def make_sampler(
     """A sampler over one side of the train/validation split of every source."""
     chosen = [_side(source, val_fraction, held_out) for source in sources]
     _require_episodes(sources, chosen)
-    if not held_out:  # where a short window does no harm
-        _require_window(config.length, chosen)
     return SequenceSampler(
         chosen,
         batch_size=config.batch_size,
@@ -48,13 +46,17 @@ def make_sampler(
     )
 
 
-def held_out_batches(
+def fixed_batches(
     config: DataConfig, sources: Sequence[Source], seed: int, fraction: float, count: int
 ) -> list[Batch]:
-    """The batches that are never learnt from: always the same ones, so that losses compare."""
+    """The first batches of what is held out: always the same ones, so that losses compare.
+
+    With a fraction of 0, nothing is, and they are of what is learnt.
+    """
     # They are drawn once: what is decoded on the way need not be kept.
     frugal = config.changed({"memory_mb": 0})
-    sampler = make_sampler(frugal, sources, seed, val_fraction=fraction, held_out=True)
+    held_out = fraction > 0
+    sampler = make_sampler(frugal, sources, seed, val_fraction=fraction, held_out=held_out)
     return [sampler.sample(number) for number in range(count)]
 
 
@@ -88,7 +90,8 @@ def _require_episodes(sources: Sequence[Source], sides: Sequence[Source]) -> Non
             )
 
 
-def _require_window(length: int, sources: Sequence[Source]) -> None:
+def require_window(length: int, sources: Sequence[Source]) -> None:
+    """Refuse data that does not fill a single window."""
     tables = [source.table() for source in sources]
     rows = sum(table.steps + len(table) for table in tables)
     if rows < length:

@@ -8,20 +8,21 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from wmtk.datasets import Batch, SequenceSampler, Source
+from wmtk.datasets import Batch, Source
 from wmtk.training.checkpoint import own_randomness
-from wmtk.training.data import held_out_batches, make_sampler, require_same_spaces
+from wmtk.training.data import fixed_batches, make_sampler, require_same_spaces, require_window
 from wmtk.training.loop import Loop, Report, Watch, existing_run, kept, train
 from wmtk.training.loop import TrainProgress as TrainProgress
 from wmtk.training.memory import exhaustion_explained
 from wmtk.training.metrics import MetricsLog
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.openloop import open_loop_pictures, save_picture
+from wmtk.training.openloop import CONTEXT, HORIZON, open_loop_pictures, save_picture
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
 from wmtk.training.sources import as_before, identity
 
 VAL_FRACTION = 0.1
+CHOICE = 8  # windows, of which the longest are shown in pictures
 
 
 def train_model(
@@ -50,8 +51,11 @@ def train_model(
     seed = int(kept(run, "seed", seed, 0))
     fraction = float(kept(run, "val_fraction", val_fraction, VAL_FRACTION))
     sampler = make_sampler(config.data, sources, seed, val_fraction=fraction)
-    count = config.cadence.held_out_batches
-    held = held_out_batches(config.data, sources, seed, fraction, count) if fraction else []
+    require_window(config.data.length, sampler.sources)
+    count = config.cadence.held_out_batches if fraction else 0
+    held = fixed_batches(config.data, sources, seed, fraction, count)
+    wide = config.data.changed({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
+    (shown,) = fixed_batches(wide, sources, seed, fraction, 1)
     dataset = sources[0].dataset
     torch.manual_seed(seed)
     trainer = ModelTrainer(config, dataset.schema, torch.device(device))
@@ -63,7 +67,7 @@ def train_model(
         "env": dict(dataset.env),
     }
     begun = run or Run.create(out, "model", config, about)
-    stage = _ModelStage(begun, config, trainer, sampler, held)
+    stage = _ModelStage(begun, config, trainer, held, shown)
     loop = Loop(begun, config, stage, sampler, Watch(on_progress, stop))
     with exhaustion_explained(trainer, config.data):
         return train(loop, begun, config, steps, resumed=run is not None)
@@ -77,11 +81,11 @@ class _ModelStage:
         run: Run,
         config: TrainingConfig,
         trainer: ModelTrainer,
-        sampler: SequenceSampler,
         held: Sequence[Batch],
+        shown: Batch,
     ) -> None:
         self._run, self._config, self._trainer = run, config, trainer
-        self._sampler, self._held = sampler, held
+        self._held, self._shown = held, shown
 
     def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
         return self._trainer.update(self._trainer.inputs(batch), step)[1]
@@ -111,10 +115,9 @@ class _ModelStage:
 
     def _draw(self, log: MetricsLog, step: int) -> None:
         """An open-loop picture of held-out windows or, without any, of some that are learnt."""
-        batch = self._held[0] if self._held else self._sampler.sample(0)
         side = "val" if self._held else "train"
         with own_randomness():
-            pictures = open_loop_pictures(self._trainer.model, self._trainer.inputs(batch))
+            pictures = open_loop_pictures(self._trainer.model, self._trainer.inputs(self._shown))
         for key, picture in pictures.items():
             log.image(step, f"{side}/open_loop/{key}", picture)
             save_picture(self._run.path / "pictures", key, step, picture)
