@@ -29,7 +29,7 @@ from wmtk.viz.marks import END_COLORS, end_of, plain, reward_color, signed
 from wmtk.viz.traces import Chart, Trace
 from wmtk.viz.view import Lane, View
 
-SIDE = 320  # about what pictures are enlarged to
+SIDE, ALONE = 320, 384  # about what pictures are enlarged to: two beside each other, or one
 MARGIN = 16
 TITLE = 38
 CAPTION = LINE + 6  # pixels above a picture
@@ -38,8 +38,10 @@ GAP = 16
 STRIP = 50  # pixels below the pictures for numbers
 VALUE_LINES, REWARD_LINES = 96, 56
 INNER = 2 * SIDE + GAP  # pixels between the margins, at least
+NARROWEST = 408  # the same, where there is one picture
 REAL, BELIEVED = ORANGE, BLUE  # what happened, and what the agent made of it
-COLUMNS = {"step": 0.0, "action": 0.2, "reward": 0.55, "return": 0.78}
+# Where the columns of the strip begin, as fractions of its width.
+COLUMNS = {"step": 0.0, "action": 0.25, "reward": 0.6, "return": 0.8}
 
 
 def agent_frames(recording: Recording, view: View, *, title: str = "") -> Iterator[Image]:
@@ -90,7 +92,8 @@ class _Scene:
     def of(cls, recording: Recording, view: View) -> _Scene:
         episode = recording.episode
         panels, lanes = _panels(recording, view), []
-        inner = max(INNER, *(panel.x + panel.size[0] - MARGIN for panel in panels), 0)
+        least = NARROWEST if len(panels) == 1 else INNER
+        inner = max(least, *(panel.x + panel.size[0] - MARGIN for panel in panels), 0)
         if panels:
             shown = CAPTION + max(panel.size[1] for panel in panels) + BORDER
         else:
@@ -165,10 +168,10 @@ def _panels(recording: Recording, view: View) -> list[_Panel]:
     key = view.image
     if key is None:
         return []
-    seen = recording.episode.obs[key]
-    scale = max(1, round(SIDE / max(seen.shape[1:3])))
+    seen, both = recording.episode.obs[key], key in recording.images
+    scale = max(1, round((SIDE if both else ALONE) / max(seen.shape[1:3])))
     panels = [_Panel("what the agent sees", seen, MARGIN, scale)]
-    if key in recording.images:
+    if both:
         x = MARGIN + panels[0].size[0] + GAP
         made = _Panel("what its world model makes of it", recording.images[key], x, scale)
         panels.append(made)

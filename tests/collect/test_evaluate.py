@@ -247,4 +247,5 @@ def test_known_returns() -> None:
 def test_known_returns_of_atari() -> None:
     pytest.importorskip("ale_py")
     assert known_returns(resolve("atari_pong")) == {"random": -20.7, "gamer": 14.6, "record": 21.0}
+    assert known_returns(resolve("atari_pong", time_limit=2000)) == {}
     assert known_returns(resolve("atari_surround")) == {}

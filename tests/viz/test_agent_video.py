@@ -9,7 +9,18 @@ from PIL import Image as PillowImage
 from wmtk.collect import Recording
 from wmtk.datasets import Schema
 from wmtk.spaces import ArraySpec
-from wmtk.viz.agent_video import BELIEVED, BORDER, CAPTION, GAP, INNER, MARGIN, SIDE, TITLE
+from wmtk.viz.agent_video import (
+    ALONE,
+    BELIEVED,
+    BORDER,
+    CAPTION,
+    GAP,
+    INNER,
+    MARGIN,
+    NARROWEST,
+    SIDE,
+    TITLE,
+)
 from wmtk.viz.agent_video import agent_frames as draw
 from wmtk.viz.canvas import INK, PURPLE, Canvas
 from wmtk.viz.traces import NAMES, SCALES, Chart, Trace
@@ -71,10 +82,10 @@ def test_a_policy_without_a_model_is_shown_as_far_as_it_is_known(make_episode, v
     plain = list(draw(Recording(make_episode(9), "random"), view))
     assert len(plain) == 10
     frame = plain[4]
-    assert (frame[TOP : TOP + SIDE, MARGIN : MARGIN + SIDE] == 40).all()
-    assert (frame[TOP : TOP + SIDE, MARGIN + SIDE + BORDER :] == 255).all()
+    assert (frame[TOP : TOP + ALONE, MARGIN : MARGIN + ALONE] == 40).all()
+    assert (frame[TOP : TOP + ALONE, MARGIN + ALONE + BORDER :] == 255).all()
     assert not colored(frame, BELIEVED).any()
-    assert frame.shape[0] < next(draw(recording, view)).shape[0]
+    assert frame.shape[1] == NARROWEST + 2 * MARGIN < next(draw(recording, view)).shape[1]
 
 
 def test_without_images_the_observation_is_drawn_as_lines(make_episode):

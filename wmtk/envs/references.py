@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wmtk.envs import catch, reach
+from wmtk.envs.options import AtariOptions, GymnasiumOptions
 from wmtk.envs.task import ResolvedTask
 from wmtk.scores import find_game, references
 
@@ -16,15 +17,15 @@ EMBEDDED = {
 def known_returns(task: ResolvedTask) -> dict[str, float]:
     """Mean returns by who plays, random play first; empty where nothing is known.
 
-    Those of the embedded environments hold for their own action repeat and time limit. Those of
-    Atari, of the paper's table of scores, were measured by rules that differ from paper to paper.
+    They are not known for other time limits or, in the embedded environments, another action
+    repeat. Those of Atari are of the paper's table of scores; random play and the gamer were
+    measured by older rules, without sticky actions.
     """
-    if task.kind == "atari":
+    if isinstance(task.options, AtariOptions):
         game = find_game(task.env_id)
-        if game is None:
+        if game is None or task.options.time_limit != AtariOptions().time_limit:
             return {}
-        known = references([game])
-        return {name: column.item() for name, column in known._asdict().items()}
-    options = task.kwargs
-    changed = options["repeat"] != 1 or options["time_limit"] is not None or options.get("kwargs")
-    return {} if task.kind != "gymnasium" or changed else dict(EMBEDDED.get(task.env_id, {}))
+        return {name: column.item() for name, column in references([game])._asdict().items()}
+    if not isinstance(task.options, GymnasiumOptions) or task.options != GymnasiumOptions():
+        return {}
+    return dict(EMBEDDED.get(task.env_id, {}))
