@@ -19,9 +19,10 @@ def test_the_commands_and_the_example_work(tmp_path, monkeypatch, run_wmtk) -> N
     monkeypatch.chdir(tmp_path)
     use = README.partition("## Use")[2].partition("## More")[0]
     commands = re.findall(r"^\$ wmtk (.*)$", use, re.MULTILINE)
-    assert len(commands) == 4
+    assert len(commands) == 7
     for command in commands:
-        done = run_wmtk(*shlex.split(command))
+        # What a person waits minutes for; that training gets somewhere is for docs/results.md.
+        done = run_wmtk(*shlex.split(command.replace("--steps 2000", "--steps 20")))
         assert done.exit_code == 0, (command, done.stderr)
     assert {"catch-sheet.png", "catch-episode-3.mp4"} <= {p.name for p in tmp_path.iterdir()}
     (example,) = re.findall(r"```python\n(.*?)```", use, re.DOTALL)
