@@ -111,7 +111,7 @@ def test_episodes_are_resampled_and_not_frames(rng: np.random.Generator) -> None
 
 def test_a_statistic_agrees_with_the_mean(rng: np.random.Generator) -> None:
     values, episode = rng.normal(size=30), np.repeat(np.arange(10), 3)
-    bootstrap = Bootstrap(episode, seed=5)
+    bootstrap = Bootstrap(episode, seed=5, resamples=100)
     one = bootstrap.mean(values)
     other = bootstrap.statistic(lambda rows: float(values[rows].mean()))
     for field in ("value", "low", "high"):

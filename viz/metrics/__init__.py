@@ -44,7 +44,7 @@ from wmtk.viz.metrics.numbers import (
     r_squared,
     rank_correlation,
 )
-from wmtk.viz.metrics.probes import Probe, probe
+from wmtk.viz.metrics.probes import Probe, principal, probe
 from wmtk.viz.metrics.rewards import (
     EventQuality,
     ReturnQuality,
@@ -87,6 +87,7 @@ __all__ = [
     "moving",
     "mutual_information",
     "other_windows",
+    "principal",
     "probe",
     "psnr",
     "r_squared",

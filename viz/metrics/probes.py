@@ -14,7 +14,7 @@ from wmtk.viz.metrics.numbers import r_squared
 FOLDS = 5
 FEW = 8  # a factor with at most this many values is classified
 COMPONENTS = 256  # principal components that are used of larger features
-PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
+PENALTIES = (1.0, 10.0, 100.0, 1000.0)
 ITERATIONS = 300
 
 Weights = tuple[Numbers, Numbers]  # (F, Y) and the intercept (Y,)
@@ -45,7 +45,7 @@ def fit_logistic(x: Numbers, y: Numbers, penalty: float, iterations: int = ITERA
         slope = inner.T @ (y - softmax(inner @ ahead)) - shrink * ahead
         before, weights = weights, ahead + bound @ slope
         ahead = weights + n / (n + 3) * (weights - before)
-        if np.abs(weights - before).max() < 1e-6:
+        if np.abs(weights - before).max() < 1e-5:
             break
     return weights[:-1], weights[-1]
 
@@ -62,10 +62,11 @@ class Probe:
 def probe(features: ArrayLike, factor: ArrayLike, episode: ArrayLike, seed: int = 0) -> Probe:
     """Read a factor (N,) or (N, Y) off features (N, F), with folds of whole episodes (N,).
 
-    Each fold is predicted by a probe that was fitted to the others; the penalty is chosen on a
-    fold among these. Factors of few values are classified, others predicted as numbers.
+    Large features are best reduced by `principal` before, once for all factors. Each fold is
+    predicted by a probe that was fitted to the others; the penalty is chosen on a fold among
+    these. Factors of few values are classified, others predicted as numbers.
     """
-    x = principal(features)
+    x = np.asarray(features, np.float64)
     values = np.asarray(factor)
     distinct, classes = np.unique(values, return_inverse=True)
     classify = values.ndim == 1 and len(distinct) <= FEW

@@ -1,0 +1,11 @@
+"""`wmtk viz`: whether a world model is right, in numbers and pictures."""
+
+from __future__ import annotations
+
+import typer
+
+from wmtk.cli import viz_metrics
+
+app = typer.Typer(no_args_is_help=True, help="See whether a world model is right.")
+
+app.command("metrics")(viz_metrics.metrics)

@@ -1,0 +1,100 @@
+"""What the commands of `wmtk viz` share: their options, and the windows that they look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wmtk.cli.console import human_count
+
+if TYPE_CHECKING:
+    from wmtk.datasets import Batch, Dataset
+    from wmtk.training.loading import LoadedModel
+    from wmtk.viz.windows import Window
+
+CONTEXT, HORIZON = 5, 45
+
+RunPath = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The run directory of a trained model.")
+]
+DataPath = Annotated[Path, typer.Argument(metavar="DATA", help="A dataset of the same task.")]
+Context = Annotated[int, typer.Option(min=1, help="Rows that the model sees.")]
+Horizon = Annotated[int, typer.Option(min=1, help="Rows that it imagines after these.")]
+Samples = Annotated[int, typer.Option(min=1, help="Futures that it imagines of each window.")]
+Checkpoint = Annotated[str, typer.Option(help="latest, best, or an update's number.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of windows, latents and intervals.")]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A model, and windows of a dataset to look at it with."""
+
+    model: LoadedModel
+    dataset: Dataset
+    held_out: str  # which episodes these are, in words
+    windows: list[Window]
+    context: int
+    horizon: int  # shorter than asked for where no episode is long enough
+
+    @property
+    def length(self) -> int:
+        return self.context + self.horizon
+
+    @property
+    def episodes(self) -> int:
+        return len({window.episode for window in self.windows})
+
+    def batches(self) -> list[Batch]:
+        from wmtk.viz.windows import batches
+
+        return list(batches(self.dataset, self.windows, self.length))
+
+    def describe(self) -> str:
+        """The model, the data and the windows, in a sentence."""
+        windows = human_count(len(self.windows), "window")
+        episodes = human_count(self.episodes, "episode")
+        return (
+            f"{self.model.run.path} at update {self.model.step:,} on {self.dataset.path}: "
+            f"{windows} of {episodes} ({self.held_out}), {self.context} rows seen and "
+            f"{self.horizon} imagined."
+        )
+
+
+def open_look(
+    run: Path,
+    data: Path,
+    *,
+    context: int,
+    horizon: int,
+    count: int,
+    episodes: int | None = None,
+    seed: int = 0,
+    checkpoint: str = "latest",
+    device: str = "auto",
+) -> Look:
+    """Load a model and choose `count` windows of episodes that it did not learn from."""
+    from wmtk.datasets import Dataset
+    from wmtk.training.device import choose_device
+    from wmtk.training.loading import load
+    from wmtk.viz.held_out import held_out
+    from wmtk.viz.windows import choose_windows
+
+    dataset = Dataset.open(data)
+    model = load(run, checkpoint, choose_device(device))
+    model.require_fit(dataset)
+    held = held_out(dataset, model.run.about)
+    windows = choose_windows(
+        dataset.episodes,
+        held.episodes,
+        context=context,
+        horizon=horizon,
+        count=count,
+        episodes=episodes,
+        seed=seed,
+    )
+    longest = max(window.rows for window in windows) - context
+    return Look(model, dataset, held.note, windows, context, longest)

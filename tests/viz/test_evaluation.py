@@ -1,0 +1,158 @@
+"""A right model is found right, and a wrong one wrong: in the metrics and in the verdict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wmtk.viz.evaluation import Evaluation, evaluate
+from wmtk.viz.evidence import gather
+from wmtk.viz.metrics.frames import PSNR_MOST
+from wmtk.viz.verdict import verdict
+
+from .dots import PLACES, DotModel, record
+
+CONTEXT = 4
+
+
+def judge(model: DotModel) -> Evaluation:
+    batch = record()
+    evidence = gather(model, [batch], context=CONTEXT, samples=2)
+    return evaluate(evidence, resamples=50)
+
+
+def words(found: Evaluation) -> str:
+    return "\n".join(("+ " if f.good else "! ") + f.text for f in verdict(found))
+
+
+@pytest.fixture(scope="module")
+def right() -> Evaluation:
+    return judge(DotModel())
+
+
+def test_a_right_model_is_found_right(right: Evaluation) -> None:
+    image = right.obs["image"]
+    assert right.horizon == 16
+    assert right.trusted == 16
+    np.testing.assert_allclose(image.score.value, PSNR_MOST)
+    np.testing.assert_allclose(image.ssim.value, 1)
+    np.testing.assert_allclose(image.skill.value, 1)
+    assert image.actions_overall.low > 10
+    assert right.reward_imagined.r_squared.value == pytest.approx(1)
+    assert right.ends_seen is not None
+    assert right.ends_seen.average_precision.value == pytest.approx(1)
+    assert right.codes is not None
+    assert right.codes.dead_share == 0
+    assert right.codes.information[0] == pytest.approx(np.log(right.codes.perplexity[0]))
+    assert right.factors["place"].probes["z"].score > 0.99
+    assert "!" not in words(right)
+    assert words(right).startswith("+ Trust this model to 16 steps, which is as far as was looked.")
+
+
+def test_the_factor_is_in_the_codes(right: Evaluation) -> None:
+    codes = right.factors["place"].codes
+    assert codes is not None
+    assert codes.information[0] > 0.9 * codes.entropy
+    assert set(right.factors["place"].probes) == {"h", "z", "h+z", "pixels"}
+
+
+def test_a_model_that_ignores_actions() -> None:
+    found = judge(DotModel(blind_to_actions=True))
+    assert abs(found.obs["image"].actions_overall.value) < 1e-9
+    assert "! Actions hardly matter" in words(found)
+    assert found.trusted < 16
+
+
+def test_a_frozen_decoder() -> None:
+    found = judge(DotModel(frozen_decoder=True))
+    assert found.trusted == 0
+    assert found.obs["image"].informed_ceiling.value < 0
+    assert "! Do not trust this model" in words(found)
+    assert "! It does not show what it sees" in words(found)
+
+
+def test_a_collapsed_posterior() -> None:
+    found = judge(DotModel(collapsed=True))
+    assert found.codes is not None
+    assert found.codes.information.sum() < 0.01
+    assert found.codes.dead_share == 0  # which alone would look healthy
+    assert found.kl.value < 0.01
+    assert "! The posterior has collapsed" in words(found)
+    assert found.factors["place"].probes["z"].score < 0.2
+    assert found.factors["place"].probes["pixels"].score > 0.9
+
+
+def test_a_reward_head_that_lies() -> None:
+    found = judge(DotModel(lying_reward=True))
+    assert found.reward_seen.correlation.value < -0.9
+    assert "! Reward is predicted badly" in words(found)
+    assert found.trusted == 16  # the pictures are right
+
+
+def test_padding_changes_nothing() -> None:
+    """Windows that are shorter give the numbers of their rows, whatever stands beyond."""
+    from dataclasses import replace
+
+    batch = record(rows=20)
+    mask = batch.mask.copy()
+    mask[::3, 12:] = False
+    noise = np.random.default_rng(0).integers(0, 256, batch.obs["image"].shape, dtype=np.uint8)
+    spoilt = np.where(mask[..., None, None, None], batch.obs["image"], noise)
+    results = []
+    for image in (batch.obs["image"], spoilt):
+        windows = replace(batch, obs={"image": image}, mask=mask)
+        evidence = gather(DotModel(frozen_decoder=True), [windows], context=CONTEXT, samples=2)
+        results.append(evaluate(evidence, resamples=20))
+    first, second = results
+    for name in ("score", "skill", "informed", "moving", "ssim"):
+        np.testing.assert_allclose(
+            getattr(first.obs["image"], name).value, getattr(second.obs["image"], name).value
+        )
+    assert first.reward_seen.share == second.reward_seen.share
+    assert first.frames == int(mask.sum())
+
+
+def test_batches_may_be_cut_anywhere() -> None:
+    from wmtk.datasets import Batch
+
+    whole = record(windows=6)
+
+    def part(rows: slice) -> Batch:
+        values = {}
+        for name, value in vars(whole).items():
+            if isinstance(value, dict):
+                values[name] = {key: array[rows] for key, array in value.items()}
+            else:
+                values[name] = value[rows] if isinstance(value, np.ndarray) else value
+        return Batch(**values)
+
+    heard: list[tuple[int, int]] = []
+    one = gather(DotModel(), [whole], context=CONTEXT, samples=1)
+    two = gather(
+        DotModel(),
+        [part(slice(0, 4)), part(slice(4, 6))],
+        context=CONTEXT,
+        samples=1,
+        on_window=lambda done, total: heard.append((done, total)),
+    )
+    np.testing.assert_allclose(one.obs["image"].average, two.obs["image"].average)
+    np.testing.assert_allclose(one.other_actions["image"], two.other_actions["image"])
+    np.testing.assert_allclose(one.kl, two.kl)
+    assert heard == [(4, 6), (6, 6)]
+
+
+def test_one_window_is_enough_for_numbers() -> None:
+    evidence = gather(DotModel(), [record(windows=1)], context=CONTEXT, samples=1)
+    found = evaluate(evidence, resamples=10)
+    assert np.isnan(found.obs["image"].actions_overall.value)
+    assert np.isnan(found.obs["image"].skill.low).all()
+    assert np.isnan(found.obs["image"].spread_skill.value).all()
+    assert found.factors["place"].probes == {}
+    assert "Trust" in words(found)
+
+
+def test_places_are_where_they_are_drawn() -> None:
+    from .dots import draw, find
+
+    places = np.arange(PLACES)
+    np.testing.assert_array_equal(find(draw(places)), places)

@@ -1,0 +1,35 @@
+"""Which episodes of a dataset a model has not learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.datasets import Dataset, split
+
+USUAL_FRACTION = 0.1  # what training holds out unless told otherwise
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    episodes: NDArray[np.bool_]  # a flag for each episode of the dataset
+    note: str  # what they are, in words
+
+
+def held_out(dataset: Dataset, about: Mapping[str, Any]) -> HeldOut:
+    """The episodes that a run held out of its training, or all if it never saw the dataset.
+
+    `about` is what the run's directory says of it: the datasets and the share that was held out.
+    """
+    table = dataset.episodes
+    everything = np.ones(len(table), bool)
+    if dataset.id not in {item["id"] for item in about.get("data", [])}:
+        return HeldOut(everything, "all episodes: the model was not trained on this dataset")
+    fraction = float(about.get("val_fraction", USUAL_FRACTION))
+    if not fraction:
+        return HeldOut(everything, "all episodes: the model was trained on them, none was held out")
+    return HeldOut(split(fraction, held_out=True)(table), "episodes held out of training")

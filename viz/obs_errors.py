@@ -1,0 +1,132 @@
+"""Errors of predicted observations beside those of simple guesses, for pictures and for numbers.
+
+Pictures are compared as pixels from 0 to 1. Other numbers are compared in units of their standard
+deviation in the data, so that each of them counts alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.viz.metrics.bootstrap import Numbers
+from wmtk.viz.metrics.frames import RADIUS, ssim, to_unit
+from wmtk.viz.metrics.futures import spread
+
+Rows = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How the rows of one observation key become comparable numbers."""
+
+    image: bool
+    average: Numbers  # (P,), the mean row
+    deviation: Numbers  # (P,)
+
+    @classmethod
+    def of(cls, image: bool, rows: Iterable[Rows]) -> Scale:
+        """From all rows, which come in pieces (n, …)."""
+        count, total, squares = 0, np.zeros(1), np.zeros(1)
+        for piece in rows:
+            numbers = _flat(piece, image)
+            count += len(numbers)
+            total = total + numbers.sum(0)
+            squares = squares + np.square(numbers).sum(0)
+        assert count, "no rows"
+        average = total / count
+        variance = np.maximum(squares / count - average**2, 0)
+        return cls(image, average, np.sqrt(variance))
+
+    def numbers(self, rows: Rows, lead: int) -> Numbers:
+        """Rows with `lead` leading dimensions as (…, P)."""
+        flat = _flat(rows.reshape(-1, *rows.shape[lead:]), self.image)
+        if not self.image:
+            flat = self.scaled(flat)
+        return flat.reshape(*rows.shape[:lead], -1)
+
+    def scaled(self, flat: Numbers) -> Numbers:
+        """In units of the deviation; what never varies counts for nothing."""
+        varies = self.deviation > 1e-8
+        return (flat - self.average)[..., varies] / self.deviation[varies]
+
+    @property
+    def guess(self) -> Numbers:
+        """The mean row as `numbers` has it."""
+        return self.average if self.image else self.scaled(self.average)
+
+
+def _flat(rows: Rows, image: bool) -> Numbers:
+    """(n, …) as numbers (n, P)."""
+    numbers = to_unit(rows) if image else rows.astype(np.float64)
+    return numbers.reshape(len(rows), -1)
+
+
+@dataclass(frozen=True)
+class ObsErrors:
+    """Mean squared errors at each of H steps after the context, for N windows and S futures."""
+
+    error: Numbers  # (N, S, H), of each future
+    error_of_mean: Numbers  # (N, H), of the mean of the futures
+    variance: Numbers  # (N, H), of the futures, NaN for one
+    ceiling: Numbers  # (N, H), of what the model shows after seeing the row itself
+    copy: Numbers  # (N, H), of repeating the last row of the context
+    average: Numbers  # (N, H), of the mean row
+    moved: Numbers  # (N, H), the share of pixels or numbers that differ from the last row
+    # Squared errors summed over these, as a share of all.
+    moved_error: Numbers  # (N, H), mean over futures
+    moved_ceiling: Numbers  # (N, H)
+    moved_copy: Numbers  # (N, H)
+    moved_average: Numbers  # (N, H)
+    ssim: Numbers  # (N, H), of the first future; NaN where it is not defined
+    ssim_ceiling: Numbers  # (N, H)
+
+
+def obs_errors(
+    scale: Scale, truth: Rows, futures: Rows, shown: Rows, last: Rows, guess: Numbers
+) -> ObsErrors:
+    """Of one window: truth (H, …), futures (S, H, …), reconstructions (H, …), the last row (…)."""
+    true = scale.numbers(truth, 1)  # (H, P)
+    found = scale.numbers(futures, 2)  # (S, H, P)
+    seen = scale.numbers(shown, 1)
+    before = scale.numbers(last, 0)
+    squares = np.square(found - true)
+    ceiling, copy = np.square(seen - true), np.square(before - true)
+    average = np.square(guess - true)
+    moved = (true != before).astype(np.float64)
+    similar = [_ssim(scale, picture, truth) for picture in (futures[0], shown)]
+
+    def where_moved(errors: Numbers) -> Numbers:
+        return np.asarray((errors * moved).mean(-1))
+
+    return ObsErrors(
+        error=squares.mean(-1),
+        error_of_mean=np.square(found.mean(0) - true).mean(-1),
+        variance=spread(found).mean(-1),
+        ceiling=ceiling.mean(-1),
+        copy=copy.mean(-1),
+        average=average.mean(-1),
+        moved=moved.mean(-1),
+        moved_error=where_moved(squares.mean(0)),
+        moved_ceiling=where_moved(ceiling),
+        moved_copy=where_moved(copy),
+        moved_average=where_moved(average),
+        ssim=similar[0],
+        ssim_ceiling=similar[1],
+    )
+
+
+def _ssim(scale: Scale, first: Rows, second: Rows) -> Numbers:
+    if not scale.image or min(second.shape[1:3]) <= 2 * RADIUS:
+        return np.full(len(second), np.nan)
+    return ssim(first, second)
+
+
+def stack_errors(windows: Sequence[ObsErrors]) -> ObsErrors:
+    """Those of single windows as one, windows first."""
+    names = [field.name for field in fields(ObsErrors)]
+    return ObsErrors(**{name: np.stack([getattr(w, name) for w in windows]) for name in names})

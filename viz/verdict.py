@@ -1,0 +1,161 @@
+"""A model's metrics in plain words: how far it can be trusted, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wmtk.viz.evaluation import Evaluation, ObsQuality
+from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
+
+WELL, ROUGHLY = 0.8, 0.4  # average precision, or R²
+BLIND = 0.3  # a reconstruction that explains less of what there is to see shows next to nothing
+INSENSITIVE = 0.1  # dB
+COLLAPSED = 0.1  # nats that all codes together tell about a frame
+MANY_DEAD = 0.5  # of all classes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence, and whether it is good news."""
+
+    text: str
+    good: bool
+
+
+def verdict(found: Evaluation) -> list[Finding]:
+    """What to know before relying on a model, the most important first."""
+    return [
+        _trust(found),
+        *(_blindness(key, quality) for key, quality in found.obs.items() if is_blind(quality)),
+        *_actions(found),
+        *_reward(found),
+        *_ends(found),
+        *_codes(found),
+    ]
+
+
+def _trust(found: Evaluation) -> Finding:
+    steps, horizon = found.trusted, found.horizon
+    if not steps:
+        return Finding(
+            "Do not trust this model: it predicts no better than the last frame or the average one "
+            "would.",
+            False,
+        )
+    first = max(max(q.usable.first, q.informed_steps.first) for q in found.obs.values())
+    late = f", though not before step {first}" if first > 1 else ""
+    if steps >= horizon:
+        return Finding(
+            f"Trust this model to {horizon} steps{late}, which is as far as was looked.", True
+        )
+    plural = "step" if steps == 1 else "steps"
+    return Finding(f"Trust this model to about {steps} {plural}{late}.", first <= 1)
+
+
+def is_blind(quality: ObsQuality) -> bool:
+    """Whether reconstructions show little of what sets frames apart."""
+    return bool(quality.informed_ceiling.value < BLIND)
+
+
+def _blindness(key: str, quality: ObsQuality) -> Finding:
+    share = max(0.0, float(quality.informed_ceiling.value))
+    return Finding(
+        f"It does not show what it sees: its reconstructions of {key} explain {share:.0%} of what "
+        "varies.",
+        False,
+    )
+
+
+def ignores_actions(quality: ObsQuality) -> bool:
+    """Whether predictions are as good with other actions."""
+    gain = quality.actions_overall
+    surely = gain.value if np.isnan(gain.low) else gain.low
+    return bool(surely < INSENSITIVE)
+
+
+def _actions(found: Evaluation) -> list[Finding]:
+    known = [q for q in found.obs.values() if not np.isnan(q.actions_overall.value)]
+    if not known:
+        return []
+    best = max(known, key=lambda q: float(q.actions_overall.value))
+    gain = f"{best.actions_overall.value:.1f} dB"
+    if all(ignores_actions(quality) for quality in known):
+        return [Finding(f"Actions hardly matter to its predictions ({gain}).", False)]
+    return [Finding(f"It minds actions ({gain} better than with other ones).", True)]
+
+
+def _grade(score: float) -> str:
+    return "well" if score >= WELL else "roughly" if score >= ROUGHLY else "badly"
+
+
+def reward_score(quality: RewardQuality) -> tuple[float, str]:
+    """How well rewards are predicted, and the name of that number."""
+    events = [e for e in (quality.positive, quality.negative) if e is not None]
+    if not events:
+        return float(quality.r_squared.value), "R²"
+    count = sum(e.count for e in events)
+    total = sum(e.count * float(e.with_tolerance.value) for e in events)
+    return total / count, "average precision"
+
+
+def _reward(found: Evaluation) -> list[Finding]:
+    seen, name = reward_score(found.reward_seen)
+    imagined, other = reward_score(found.reward_trusted)
+    if np.isnan(seen) or np.isnan(imagined):
+        return [Finding("Rewards did not vary: nothing can be said about their prediction.", True)]
+    here, there = _grade(seen), _grade(imagined)
+    steps = "1 step" if found.trusted == 1 else f"{found.trusted or found.horizon} steps"
+    text = (
+        f"Reward is predicted {here} from what it sees ({name} {seen:.2f}) and {there} when "
+        f"imagined over {steps} ({other} {imagined:.2f})."
+    )
+    return [Finding(text, here == "well" and there != "badly")]
+
+
+def _ends(found: Evaluation) -> list[Finding]:
+    if found.ends_seen is None or found.ends_imagined is None:
+        return [Finding("It does not learn when a task ends.", True)]
+    if not found.ends_seen.terminal:
+        return [Finding("No window has the end of a task: nothing can be said about ends.", True)]
+    findings = [_end(found.ends_seen)]
+    said = found.ends_seen.at_truncated
+    if said > 0.5:
+        findings.append(
+            Finding(f"It takes time limits for ends ({said:.0%} sure of them on average).", False)
+        )
+    return findings
+
+
+def _end(quality: EndingQuality) -> Finding:
+    precision = float(quality.average_precision.value)
+    grade = _grade(precision)
+    numbers = f"average precision {precision:.2f}, base rate {quality.base_rate:.2g}"
+    return Finding(f"Ends are recognised {grade} ({numbers}).", grade == "well")
+
+
+def _codes(found: Evaluation) -> list[Finding]:
+    if found.codes is None:
+        return []
+    told = float(found.codes.information.sum())
+    if told < COLLAPSED:
+        return [Finding(f"The posterior has collapsed: all codes tell {told:.2g} nats.", False)]
+    dead = found.codes.dead_share
+    return [
+        Finding(
+            f"{dead:.0%} of codes are dead; a variable tells {told / len(found.codes.usage):.1f} "
+            "nats about the frame.",
+            dead < MANY_DEAD,
+        )
+    ]
+
+
+def spoken(estimate: Estimate, digits: int = 2) -> str:
+    """A number and its interval for readers."""
+    if np.isnan(estimate.value):
+        return "-"
+    text = f"{estimate.value:.{digits}f}"
+    if np.isnan(estimate.low):
+        return text
+    return f"{text} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
