@@ -24,6 +24,7 @@ from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.acting import ActorPolicy
 from wmtk.training.batches import ActionCodec, to_inputs, whole_episode
 from wmtk.training.checkpoint import Checkpoint, restore_module
+from wmtk.training.device import choose_device
 from wmtk.training.fit import require_episode, require_fit
 from wmtk.training.inspecting import foresee, watch
 from wmtk.training.openloop import open_loop
@@ -168,11 +169,11 @@ class LoadedAgent(LoadedModel):
 def load(run: str | Path, which: str = "latest", device: str = "cpu") -> LoadedModel:
     """The model of a run directory, or its agent, if it has one.
 
-    `which` is a checkpoint's step, "latest" or "best".
+    `which` is a checkpoint's step, "latest" or "best"; `device` "auto" is the best there is.
     """
     found = Run(Path(run))
     kind = LoadedAgent if found.kind in HAS_ACTOR else LoadedModel
-    return kind(found, found.checkpoints.load(which), device)
+    return kind(found, found.checkpoints.load(which), choose_device(device))
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:
