@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wmtk.cli import console
+from wmtk.cli.eval_report import Player, record_of, render
 from wmtk.cli.playing import echo, interrupt, warn
 from wmtk.cli.training import say
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
-    from wmtk.collect import EvalReport, Mind, PlayProgress, Policy, Recording
-    from wmtk.datasets import Schema
-    from wmtk.envs import ResolvedTask
+    from wmtk.collect import EvalReport, PlayProgress, Recording
 
 
 def evaluate(
@@ -119,10 +114,10 @@ def evaluate(
         )
     chance = None if report.interrupted else _random(player, random, seed, envs, workers)
     if report.trials:
-        if video is not None and report.recording is not None:
-            _film(video, report.recording, player, fps)
-        console.emit(_record(player, report, chance), json=json, render=_render)
-    if report.interrupted:
+        console.emit(record_of(player, report, chance), json=json, render=render)
+    if video is not None and report.recording is not None:
+        _film(video, report.recording, player, fps)
+    if report.interrupted or (chance is not None and chance.interrupted):
         _tell_interruption(report, episodes, video)
         raise typer.Exit(console.INTERRUPTED)
 
@@ -133,9 +128,12 @@ def _describe(progress: PlayProgress) -> str:
 
 
 def _tell_interruption(report: EvalReport, episodes: int, video: Path | None) -> None:
-    if report.trials:
-        say(f"Interrupted after {len(report.trials)} of {episodes} episodes. Short ones end first,")
-        say("so that these may be shorter than most.")
+    done = len(report.trials)
+    if not report.interrupted:
+        say("Random play was interrupted.")
+    elif done:
+        say(f"Interrupted after {done:,} of {console.human_count(episodes, 'episode')}. Short ones")
+        say("end first: these may be shorter than most.")
     else:
         say("Interrupted before an episode was whole.")
     if video is not None and report.recording is None:
@@ -143,21 +141,6 @@ def _tell_interruption(report: EvalReport, episodes: int, video: Path | None) ->
 
 
 # --- who plays --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Player:
-    """A policy and its task, and what the record is to say of them."""
-
-    task: ResolvedTask
-    schema: Schema
-    policy: Policy
-    name: str  # for people
-    mind: Mind | None = None
-    seed: int = 0  # that tells it from others made in the same way
-    agent: str = ""
-    run: str | None = None
-    about: dict[str, Any] = field(default_factory=dict)
 
 
 def _trained(
@@ -169,7 +152,7 @@ def _trained(
     seed: int,
     *,
     sample: bool,
-) -> _Player:
+) -> Player:
     """The actor of a run."""
     if path is None:
         raise UsageError(
@@ -188,7 +171,7 @@ def _trained(
     schema = schema_of(resolved)
     require_fit(agent.schema, schema, f"The policy of {path} and {resolved.task}")
     actions = "sampled actions" if sample else "most likely actions"
-    return _Player(
+    return Player(
         task=resolved,
         schema=schema,
         policy=policy,
@@ -202,7 +185,7 @@ def _trained(
 
 def _named(
     name: str, run: Path | None, task: str | None, options: dict[str, str], seed: int
-) -> _Player:
+) -> Player:
     """Random play, or a function."""
     from wmtk.collect import find_policy, load_policy, schema_of, task_of
     from wmtk.collect.evaluator import EVALUATION
@@ -220,11 +203,11 @@ def _named(
     resolved = task_of(stored, task, options)
     schema = schema_of(resolved)
     policy = load_policy(name, schema.action, [seed, EVALUATION])
-    return _Player(resolved, schema, policy, name, seed=seed, agent=name)
+    return Player(resolved, schema, policy, name, seed=seed, agent=name)
 
 
 def _random(
-    player: _Player, episodes: int, seed: int, envs: int, workers: int | None
+    player: Player, episodes: int, seed: int, envs: int, workers: int | None
 ) -> EvalReport | None:
     """Random play in the same task, if it was asked for."""
     if not episodes:
@@ -234,7 +217,7 @@ def _random(
     from wmtk.collect.evaluator import EVALUATION
 
     with console.progress("Random play", episodes, noun="episode") as bar:
-        report = play(
+        return play(
             player.task,
             RandomPolicy(player.schema.action, [seed, EVALUATION]),
             episodes=episodes,
@@ -245,13 +228,12 @@ def _random(
             on_progress=lambda p: bar.update(completed=p.episodes),
             on_message=warn,
         )
-    return report if report.trials else None
 
 
 # --- the film ---------------------------------------------------------------------------------
 
 
-def _film(path: Path, recording: Recording, player: _Player, fps: float) -> None:
+def _film(path: Path, recording: Recording, player: Player, fps: float) -> None:
     from wmtk.viz.agent_video import agent_frames
     from wmtk.viz.video import write_video
     from wmtk.viz.view import View
@@ -274,126 +256,3 @@ def _film(path: Path, recording: Recording, player: _Player, fps: float) -> None
         console.human_bytes(written.bytes),
     ]
     say(f"{path}: the first episode of environment 0, {', '.join(facts)}.")
-
-
-# --- the result -------------------------------------------------------------------------------
-
-
-def _record(player: _Player, report: EvalReport, chance: EvalReport | None) -> dict[str, Any]:
-    """What `wmtk scores` reads, and more."""
-    from wmtk.envs.references import known_returns
-
-    base = report.evaluation(seed=player.seed, agent=player.agent, run=player.run).to_json()
-    known = known_returns(player.task)
-    imagined = None
-    if report.discount is not None:
-        pairs = zip(report.imagined, report.discounted, strict=True)
-        imagined = {
-            "discount": report.discount,
-            "expected": _spread(report.imagined),
-            "real": _spread(report.discounted),
-            "excess": _spread([expected - real for expected, real in pairs]),
-            "expected_returns": report.imagined,
-            "real_returns": report.discounted,
-        }
-    return {
-        **base,
-        "policy": player.name,
-        **player.about,
-        "settings": player.task.settings,
-        "length": _spread(report.lengths),
-        "known": known,
-        "reached": _reached(base["mean"], known),
-        "measured_random": None if chance is None else _spread(chance.returns),
-        "imagined": imagined,
-        "steps": sum(report.lengths),
-        "frames": report.frames,
-        "dropped": report.dropped,
-        "seconds": report.seconds,
-        "interrupted": report.interrupted,
-    }
-
-
-def _spread(values: Any) -> dict[str, Any]:
-    """Mean, standard deviation and interval of the mean."""
-    from wmtk.scores import summarise_returns
-
-    summary = asdict(summarise_returns(values))
-    return {name: summary[name] for name in ("episodes", "mean", "std", "low", "high")}
-
-
-def _reached(mean: float, known: dict[str, float]) -> dict[str, float]:
-    """How far on the way from random play to each of the others."""
-    from wmtk.scores import normalise
-
-    others = [name for name in known if name != "random"]
-    return {name: normalise(mean, known["random"], known[name]).item() for name in others}
-
-
-def _render(record: dict[str, Any]) -> RenderableType:
-    from rich.console import Group
-    from rich.text import Text
-
-    parts: list[RenderableType] = [
-        Text(f"{record['policy']}, in {record['task']}, seed {record['eval_seed']}"),
-        "",
-        _numbers(record),
-    ]
-    if record["known"] or record["measured_random"]:
-        parts += ["", _comparison(record)]
-    if record["dropped"]:
-        parts.append(
-            f"{console.human_count(record['dropped'], 'episode')} of a failing environment dropped."
-        )
-    return Group(*parts)
-
-
-def _table(*columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column(columns[0], no_wrap=True)
-    for column in columns[1:]:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
-def _numbers(record: dict[str, Any]) -> Table:
-    head = console.human_count(record["episodes"], "episode")
-    table = _table(head, "mean", "std", f"{record['confidence']:.0%} interval")
-    rows = {"return": record, "length": record["length"]}
-    if imagined := record["imagined"]:
-        rows["discounted return"] = imagined["real"]
-        rows["the critic expected"] = imagined["expected"]
-        rows["too much by"] = imagined["excess"]
-    for name, row in rows.items():
-        table.add_row(name, *_cells(row))
-    return table
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    from wmtk.cli.data_report import number
-
-    interval = "–" if row["low"] is None else f"{number(row['low'])} to {number(row['high'])}"
-    return [number(row["mean"]), number(row["std"]), interval]
-
-
-def _comparison(record: dict[str, Any]) -> Table:
-    from wmtk.cli.data_report import number
-
-    table = _table("compared with", "return", "reached")
-    for name, value in record["known"].items():
-        reached = record["reached"].get(name)
-        table.add_row(name, number(value), _percent(reached))
-    if measured := record["measured_random"]:
-        mean, std, _ = _cells(measured)
-        table.add_row(
-            f"random, {console.human_count(measured['episodes'], 'episode')} just now",
-            f"{mean} ± {std}",
-            "",
-        )
-    return table
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{round(100 * share) + 0:d}%"

@@ -191,6 +191,20 @@ def test_ctrl_c_reports_what_is_whole(run_wmtk, functions, patience, whole, tmp_
         assert "a.gif was not written" in done.stderr
 
 
+def test_ctrl_c_in_random_play_keeps_the_rest(run_wmtk, functions, monkeypatch) -> None:
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wmtk.collect.RandomPolicy.act", interrupt)
+    options = ["--task", "wmtk/Catch-v0", *SHORT, "--episodes", 2, "--random", 3, "--json"]
+    done = run_wmtk("eval", "--policy", f"{functions()}:right", *options)
+    assert done.exit_code == 130
+    record = json.loads(done.stdout)
+    assert (record["episodes"], record["interrupted"]) == (2, False)
+    assert record["measured_random"] is None
+    assert "Random play was interrupted" in done.stderr
+
+
 MISTAKES = {
     "nobody": ([], 2, "--policy random"),
     "a model": (["{runs}/model"], 1, "wmtk train-policy"),
