@@ -1,0 +1,148 @@
+"""`wmtk viz`: its commands on runs of `wmtk train-model`, for pictures, numbers and both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from PIL import Image
+
+from wmtk.datasets import Dataset, Episode, Provenance, Schema, Source
+from wmtk.spaces import ArraySpec
+from wmtk.training.presets import training_config
+from wmtk.training.train_model import train_model
+
+IMAGE = ArraySpec("box", (64, 64, 1), "uint8", 0, 255)
+VECTOR = ArraySpec("box", (3,), "float64")
+OBS = {
+    "image": {"image": IMAGE},
+    "vector": {"state": VECTOR},
+    "mixed": {"image": IMAGE, "state": VECTOR},
+}
+SETTINGS = {
+    "model.depth": 2,
+    "model.layers": 1,
+    "model.units": 8,
+    "model.rssm.deter": 8,
+    "model.rssm.hidden": 8,
+    "model.rssm.stoch": 2,
+    "model.rssm.classes": 4,
+    "data.batch_size": 2,
+    "data.length": 6,
+}
+FEW = ("--horizon", "6", "--context", "2")
+
+
+def make_run(folder: Path, obs: dict[str, ArraySpec]) -> tuple[Path, Path]:
+    """Twenty episodes of noise with a factor, and a model that has hardly seen them."""
+    schema = Schema(
+        obs,
+        ArraySpec("discrete", (), "int64", 0, 2),
+        info={"height": ArraySpec("box", (), "float32")},
+    )
+    rng = np.random.default_rng(0)
+    data = folder / "noise.zarr"
+    with Dataset.create(data, schema) as dataset:
+        for number in range(20):
+            rows = 13
+            arrays = {}
+            for path, spec in schema.arrays():
+                shape = (rows, *spec.shape)
+                if np.dtype(spec.dtype).kind == "f":
+                    arrays[path] = rng.normal(size=shape).astype(spec.dtype)
+                else:
+                    high = 255 if path.startswith("obs") else 2
+                    arrays[path] = rng.integers(0, high, shape, endpoint=True).astype(spec.dtype)
+            arrays["action"][0] = arrays["reward"][0] = 0
+            arrays["terminated"] = (np.arange(rows) == rows - 1) & (number % 2 == 0)
+            arrays["truncated"] = (np.arange(rows) == rows - 1) & (number % 2 == 1)
+            dataset.append(Episode.from_arrays(arrays, None, Provenance()))
+    config = training_config("tiny", overrides=SETTINGS)
+    source = Source(Dataset.open(data))
+    train_model([source], folder / "run", config, steps=2, val_fraction=0.5)
+    return folder / "run", data
+
+
+@pytest.fixture(scope="module", params=list(OBS))
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def made(kind: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_run(tmp_path_factory.mktemp(kind), OBS[kind])
+
+
+def test_metrics(made: tuple[Path, Path], kind: str, run_wmtk) -> None:
+    done = run_wmtk("viz", "metrics", *made, *FEW, "--windows", "6", "--samples", "2", "--json")
+    assert done.exit_code == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["held_out"] == "episodes held out of training"
+    assert report["update"] == 2
+    found = report["metrics"]
+    assert found["windows"] == 6
+    assert found["horizon"] == 6
+    assert set(found["obs"]) == set(OBS[kind])
+    for key, quality in found["obs"].items():
+        assert quality["image"] == (key == "image")
+        assert len(quality["score"]["value"]) == len(quality["skill"]["low"]) == 6
+    assert set(found["factors"]) == {"height"}
+    assert np.shape(found["codes"]["usage"]) == (2, 4)
+    assert report["verdict"][0]["text"].startswith(("Trust", "Do not trust"))
+    again = run_wmtk("viz", "metrics", *made, *FEW, "--windows", "6", "--samples", "2", "--json")
+    assert json.loads(again.stdout) == report
+
+
+def test_metrics_for_people(made: tuple[Path, Path], kind: str, run_wmtk) -> None:
+    done = run_wmtk("viz", "metrics", *made, *FEW, "--windows", "6", "--samples", "2")
+    assert done.exit_code == 0, done.stderr
+    for words in ("trust this model", "skill:", "dead classes", "height", "half of the"):
+        assert words in " ".join(done.stdout.split()).replace("Trust", "trust"), words
+    assert ("PSNR, dB" in done.stdout) == ("image" in OBS[kind])
+    assert ("SNR, dB" in done.stdout.replace("PSNR", "")) == ("state" in OBS[kind])
+
+
+@pytest.mark.parametrize("command", ["openloop", "recon"])
+def test_pictures(made: tuple[Path, Path], command: str, tmp_path: Path, run_wmtk) -> None:
+    options = FEW if command == "openloop" else ("--rows", "8")
+    for name in ("out.png", "out.gif"):
+        out = tmp_path / name
+        done = run_wmtk("viz", command, *made, out, *options, "--episodes", "2", "--json")
+        assert done.exit_code == 0, done.stderr
+        report = json.loads(done.stdout)
+        assert len(report["windows"]) == 2
+        with Image.open(out) as image:
+            assert image.size == (report["width"], report["height"])
+
+
+def test_a_horizon_longer_than_the_episodes_is_cut(made: tuple[Path, Path], run_wmtk) -> None:
+    done = run_wmtk("viz", "metrics", *made, "--windows", "3", "--samples", "1", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["metrics"]["horizon"] == 13 - 5
+
+
+def test_what_cannot_work_is_refused(
+    made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk
+) -> None:
+    run, data = made
+    done = run_wmtk("viz", "openloop", run, data, tmp_path / "out.jpeg")
+    assert done.exit_code == 2
+    assert ".png" in done.stderr
+    done = run_wmtk("viz", "metrics", data, data)
+    assert done.exit_code == 1
+    assert "is not a run directory" in done.stderr
+    done = run_wmtk("viz", "metrics", run, data, "--checkpoint", "7")
+    assert done.exit_code == 1
+    if kind != "vector":
+        return
+    other = tmp_path / "other"
+    other.mkdir()
+    _, images = make_run(other, OBS["image"])
+    done = run_wmtk("viz", "metrics", run, images)
+    assert done.exit_code == 1
+    assert "do not fit together" in done.stderr
