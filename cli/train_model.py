@@ -112,8 +112,8 @@ def train_model(
     wanted = steps or steps_of(before, STEPS)
     begun_at = before.step if before else 0
     if before and before.kind == "model" and begun_at >= wanted:
-        say(f"{out} is finished: it has {human_count(begun_at, 'update')}, and a larger --steps")
-        say("would go on with it.")
+        done = human_count(begun_at, "update")
+        say(f"{out} is finished: it has {done}. A larger --steps would go on with it.")
         console.emit(_result(before), json=json, render=_render)
         return
     sources = [source_of(text, tag, min_return, max_return, policy) for text in data]
@@ -137,8 +137,7 @@ def train_model(
         )
     console.emit(_result(made), json=json, render=_render)
     if made.step < wanted:
-        say("Interrupted; everything is saved. To go on, run the same command again with this")
-        say("added at its end:\n  --resume")
+        say("Interrupted; everything is saved. To go on, add --resume to the same command.")
         raise typer.Exit(console.INTERRUPTED)
 
 

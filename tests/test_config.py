@@ -35,7 +35,8 @@ def test_a_setting_is_changed_by_its_dotted_name() -> None:
         ("oil_level", "'engine.oil_level'"),  # without what it is part of
         ("motor.power", "'engine.power'"),
         ("dors", "'doors'"),
-        ("doors.left", "Settings: engine.power, engine.oil_level, doors."),
+        ("doors.left", "There are: engine.*, doors."),
+        ("engine.x", "There are: engine.power, engine.oil_level."),
     ],
 )
 def test_a_wrong_name_gets_the_nearest_right_ones(name, suggestion) -> None:

@@ -76,8 +76,10 @@ def _dotted(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 def _unknown(name: str, known: list[str]) -> ConfigError:
     parent = name.rpartition(".")[0]
-    inside = [other for other in known if other.rpartition(".")[0] == parent] or known
-    hint = f"{nearest(name, known)} Settings: {', '.join(inside)}."
+    start = f"{parent}." if any(other.startswith(f"{parent}.") for other in known) else ""
+    rest = [other.removeprefix(start) for other in known if other.startswith(start)]
+    heads = dict.fromkeys(f"{start}{end.partition('.')[0]}{'.*' * ('.' in end)}" for end in rest)
+    hint = f"{nearest(name, known)} There are: {', '.join(heads)}."
     return ConfigError(f"There is no setting {name!r}.", hint.strip())
 
 
