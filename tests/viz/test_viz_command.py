@@ -120,6 +120,17 @@ def test_pictures(made: tuple[Path, Path], command: str, tmp_path: Path, run_wmt
             assert image.size == (report["width"], report["height"])
 
 
+def test_codes(made: tuple[Path, Path], tmp_path: Path, run_wmtk) -> None:
+    out = tmp_path / "codes.png"
+    done = run_wmtk("viz", "codes", *made, out, "--windows", "4", "--rows", "6", "--json")
+    assert done.exit_code == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert np.shape(report["prior_usage"]) == (2, 4)
+    assert report["codes"]["frames"] == 24
+    with Image.open(out) as image:
+        assert image.size == (report["width"], report["height"])
+
+
 def test_a_horizon_longer_than_the_episodes_is_cut(made: tuple[Path, Path], run_wmtk) -> None:
     done = run_wmtk("viz", "metrics", *made, "--windows", "3", "--samples", "1", "--json")
     assert done.exit_code == 0, done.stderr
