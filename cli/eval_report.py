@@ -118,7 +118,7 @@ def _numbers(record: dict[str, Any]) -> Table:
     if imagined := record["imagined"]:
         rows["discounted return"] = imagined["real"]
         rows["the critic expected"] = imagined["expected"]
-        rows["too much by"] = imagined["excess"]
+        rows["difference"] = imagined["excess"]
     for name, row in rows.items():
         table.add_row(name, *_cells(row))
     return table

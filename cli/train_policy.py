@@ -145,6 +145,8 @@ def _render(result: dict[str, Any]) -> RenderableType:
     from rich.table import Table
 
     table = Table(show_header=False, box=None)
+    table.add_column()
+    table.add_column(overflow="fold")  # what is cut off cannot be copied
     table.add_row("run", result["run"])
     table.add_row("updates", human_count(result["steps"]))
     if last := result["last"]:

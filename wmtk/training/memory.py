@@ -17,7 +17,12 @@ from wmtk.training.data import DataConfig
 from wmtk.training.model_trainer import ModelTrainer
 
 # How the allocators of processors and of Apple's GPUs say it; CUDA's has an exception of its own.
-_COMPLAINTS = ("DefaultCPUAllocator", "not enough memory", "out of memory")
+_COMPLAINTS = (
+    "DefaultCPUAllocator",
+    "not enough memory",
+    "out of memory",
+    "could not create a primitive",  # oneDNN's convolutions
+)
 # Peak memory to what is kept for going back, measured on a CPU: kernels make copies of both.
 ON_THE_WAY = 2.5
 
