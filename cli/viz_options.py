@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -77,19 +78,54 @@ def open_look(
     device: str = "auto",
 ) -> Look:
     """Load a model and choose `count` windows of episodes that it did not learn from."""
+    (look,) = open_looks(
+        [(run, checkpoint)],
+        data,
+        context=context,
+        horizon=horizon,
+        count=count,
+        episodes=episodes,
+        seed=seed,
+        device=device,
+    )
+    return look
+
+
+def open_looks(
+    runs: Sequence[tuple[Path, str]],
+    data: Path,
+    *,
+    context: int,
+    horizon: int,
+    count: int,
+    episodes: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+) -> list[Look]:
+    """Load models, by run and checkpoint, and choose windows that none of them learnt from."""
+    import numpy as np
+
     from wmtk.datasets import Dataset
+    from wmtk.errors import UsageError
     from wmtk.training.device import choose_device
     from wmtk.training.loading import load
     from wmtk.viz.held_out import held_out
     from wmtk.viz.windows import choose_windows
 
     dataset = Dataset.open(data)
-    model = load(run, checkpoint, choose_device(device))
-    model.require_fit(dataset)
-    held = held_out(dataset, model.run.about)
+    models = [load(run, checkpoint, choose_device(device)) for run, checkpoint in runs]
+    for model in models:
+        model.require_fit(dataset)
+    held = [held_out(dataset, model.run.about) for model in models]
+    candidates = np.logical_and.reduce([each.episodes for each in held])
+    if not candidates.any():
+        raise UsageError(
+            f"{data} has no episode that none of the models has learnt from.",
+            "Give a dataset that none of them was trained on.",
+        )
     windows = choose_windows(
         dataset.episodes,
-        held.episodes,
+        candidates,
         context=context,
         horizon=horizon,
         count=count,
@@ -97,4 +133,7 @@ def open_look(
         seed=seed,
     )
     longest = max(window.rows for window in windows) - context
-    return Look(model, dataset, held.note, windows, context, longest)
+    return [
+        Look(model, dataset, each.note, windows, context, longest)
+        for model, each in zip(models, held, strict=True)
+    ]

@@ -182,7 +182,7 @@ def obs_quality(key: str, found: Evidence, bootstrap: Bootstrap) -> ObsQuality:
         return skill((error * ahead).sum(1), (baseline * ahead).sum(1), bootstrap)
 
     futures = psnr(errors.error)  # (N, S, H)
-    own, other = psnr(found.true_actions[key]), psnr(found.other_actions[key])  # (N, H)
+    other = psnr(found.other_actions[key]).mean(1)  # (N, H)
     fair = fair_error(errors.error_of_mean, errors.variance, S)
     over_copy = against(errors.error.mean(1), errors.copy)
     informed = against(fair, errors.average)
@@ -205,9 +205,9 @@ def obs_quality(key: str, found: Evidence, bootstrap: Bootstrap) -> ObsQuality:
         moving_ceiling=overall(errors.moved_ceiling, errors.moved_copy),
         spread=mean(np.sqrt(errors.variance)),
         spread_skill=_spread_skill(errors, found, bootstrap),
-        actions=sensitivity(own, other, found.other_mask, bootstrap),
+        actions=sensitivity(futures.mean(1), other, found.other_mask, bootstrap),
         actions_overall=bootstrap.ratio(
-            np.where(found.other_mask, own - other, 0).sum(1), found.other_mask.sum(1)
+            np.where(found.other_mask, futures.mean(1) - other, 0).sum(1), found.other_mask.sum(1)
         ),
         usable=usable_horizon(over_copy),
         informed_steps=usable_horizon(informed),

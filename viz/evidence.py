@@ -74,9 +74,7 @@ class Evidence:
     episode: NDArray[np.int64]  # (N,)
     mask: Flags  # (N, T), which rows exist
     obs: dict[str, ObsErrors]
-    # Errors (N, H) of one future with the true actions, and with those of another window; both
-    # are drawn with the same random numbers.
-    true_actions: dict[str, Numbers]
+    # Errors (N, S, H) with the actions of other windows, drawn with the same random numbers.
     other_actions: dict[str, Numbers]
     other_mask: Flags  # (N, H), where these exist
     images: frozenset[str]  # the keys that are pictures
@@ -137,7 +135,6 @@ def gather(
         horizon=other_mask.shape[1],
         samples=samples,
         obs={key: stack_errors([e for p in parts for e in p["obs"][key]]) for key in scales},
-        true_actions={key: np.concatenate([p["true"][key] for p in parts]) for key in scales},
         other_actions={key: np.concatenate([p["other"][key] for p in parts]) for key in scales},
         other_mask=other_mask,
         images=images,
@@ -174,15 +171,14 @@ class _Look:
 
     def part(self, other_actions: NDArray[Any] | None) -> dict[str, Any]:
         batch, seen = self.batch, self.model.watch(self.batch, self.seed)
-        imagined = self._imagine(batch, self.samples)
+        imagined = self._imagine(batch)
         discrete = seen.latent != "gaussian"
         kl, after, before = _uncertainty(seen)
         return {
             "episode": batch.episode,
             "mask": batch.mask,
             "obs": {key: self._errors(key, seen, imagined) for key in self.scales},
-            "true": self._single(batch.action if other_actions is not None else None),
-            "other": self._single(other_actions),
+            "other": self._other(other_actions),
             "reward": batch.reward.astype(np.float64),
             "reward_seen": seen.reward,
             "reward_imagined": imagined.reward.mean(1),
@@ -199,9 +195,13 @@ class _Look:
             "frames": self._frames(seen),
         }
 
-    def _imagine(self, batch: Batch, samples: int) -> Imagined:
+    def _imagine(self, batch: Batch) -> Imagined:
         return self.model.foresee(
-            batch, context=self.context, horizon=self.horizon, samples=samples, seed=self.seed
+            batch,
+            context=self.context,
+            horizon=self.horizon,
+            samples=self.samples,
+            seed=self.seed,
         )
 
     def _errors(self, key: str, seen: Seen, imagined: Imagined) -> list[ObsErrors]:
@@ -212,19 +212,19 @@ class _Look:
             for true, futures, shown in zip(rows, imagined.obs[key], seen.obs[key], strict=True)
         ]
 
-    def _single(self, actions: NDArray[Any] | None) -> dict[str, Numbers]:
-        """The errors of one future with given actions."""
+    def _other(self, actions: NDArray[Any] | None) -> dict[str, Numbers]:
+        """The errors when the actions are those of other windows."""
         N = len(self.batch.reward)
         if actions is None:
-            return {key: np.full((N, self.horizon), np.nan) for key in self.scales}
-        imagined = self._imagine(replace(self.batch, action=actions), 1)
+            return {key: np.full((N, self.samples, self.horizon), np.nan) for key in self.scales}
+        imagined = self._imagine(replace(self.batch, action=actions))
         errors = {}
         for key, scale in self.scales.items():
-            futures = imagined.obs[key][:, 0]
+            pairs = zip(imagined.obs[key], self.batch.obs[key][:, self.context :], strict=True)
             errors[key] = np.stack(
                 [
-                    np.square(scale.numbers(a, 1) - scale.numbers(b, 1)).mean(-1)
-                    for a, b in zip(futures, self.batch.obs[key][:, self.context :], strict=True)
+                    np.square(scale.numbers(futures, 2) - scale.numbers(truth, 1)).mean(-1)
+                    for futures, truth in pairs
                 ]
             )
         return errors

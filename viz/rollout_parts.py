@@ -17,6 +17,7 @@ from wmtk.viz.canvas import (
     INK,
     LINE,
     ORANGE,
+    PURPLE,
     RED,
     Canvas,
     Color,
@@ -26,14 +27,17 @@ from wmtk.viz.canvas import (
     text_width,
     to_rgb,
 )
+from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.rollouts import Rollout
 from wmtk.viz.traces import Chart, Trace
 
 SEEN, IMAGINED = GREEN, RED
 TRUE, MODEL = ORANGE, BLUE
+MODELS: tuple[Color, ...] = (BLUE, PURPLE, (0, 121, 107), (90, 90, 90))  # of several models
 BORDER = 3
 LINES = 44  # pixels of the lines of a chart
 MOST_ROOM = 160  # pixels for the name of a line and a number
+MOST_MODELS = 4
 MOST_NUMBERS = 8  # of an observation without pictures
 
 ERROR = "error: grey where the model is right, bright where it shows too much, dark too little"
@@ -52,6 +56,11 @@ def picture_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.u
     """The rows of a rollout's pictures: names and frames (T, H, W, C)."""
     truth, shown = rollout.truth[key], rollout.shown[key]
     yield "truth", truth
+    if rollout.models:
+        for name, future in zip(rollout.models, shown, strict=True):
+            yield name, future
+            yield "error", difference(truth, future)
+        return
     if len(shown) == 1:
         yield "model", shown[0]
     else:
@@ -81,16 +90,9 @@ def phase_color(rollout: Rollout, row: int) -> Color:
 
 def chart_traces(rollout: Rollout) -> list[list[Trace]]:
     """The lines of each chart below the pictures: rewards, and ends where they are learnt."""
-    found = [
-        [
-            Trace("reward", rollout.reward, TRUE),
-            Trace("model", rollout.reward_shown.mean(0), MODEL),
-        ]
-    ]
+    found = [_traces(rollout, "reward", rollout.reward, rollout.reward_shown)]
     if rollout.end_shown is not None:
-        found.append(
-            [Trace("end", rollout.end, TRUE), Trace("model", rollout.end_shown.mean(0), MODEL)]
-        )
+        found.append(_traces(rollout, "end", rollout.end, rollout.end_shown))
     return found
 
 
@@ -101,13 +103,20 @@ def number_traces(rollout: Rollout) -> list[list[Trace]]:
         if rows.dtype == np.uint8 and rows.ndim == 4:
             continue
         true = rows.reshape(len(rows), -1).astype(np.float64)
-        shown = rollout.shown[key].mean(0).reshape(len(rows), -1).astype(np.float64)
+        shown = rollout.shown[key].reshape(-1, *true.shape).astype(np.float64)
         for index in range(true.shape[1]):
             name = key if true.shape[1] == 1 else f"{key}[{index}]"
-            found.append(
-                [Trace(name, true[:, index], TRUE), Trace("model", shown[:, index], MODEL)]
-            )
+            found.append(_traces(rollout, name, true[:, index], shown[:, :, index]))
     return found[:MOST_NUMBERS]
+
+
+def _traces(rollout: Rollout, name: str, true: Numbers, shown: Numbers) -> list[Trace]:
+    """What was recorded (T,), and the mean of the futures (S, T), or those of each model."""
+    recorded = Trace(name, true, TRUE)
+    if not rollout.models:
+        return [recorded, Trace("model", shown.mean(0), MODEL)]
+    lines = zip(rollout.models, shown, MODELS, strict=False)
+    return [recorded, *(Trace(model, values, color) for model, values, color in lines)]
 
 
 def stack_charts(lines: list[list[Trace]], x: int, y: int, width: int) -> list[Chart]:
@@ -149,7 +158,11 @@ def legend(rollouts: list[Rollout], *, pictures: bool) -> list[tuple[Color | Non
     items: list[tuple[Color | None, str]] = [(SEEN, "seen by the model")]
     if imagined:
         items.append((IMAGINED, "imagined by the model, from the actions alone"))
-    items += [(TRUE, "recorded"), (MODEL, "predicted by the model")]
+    items.append((TRUE, "recorded"))
+    if models := rollouts[0].models:
+        items += [(color, name) for name, color in zip(models, MODELS, strict=False)]
+    else:
+        items.append((MODEL, "predicted by the model"))
     return [*items, (None, ERROR)] if pictures else items
 
 

@@ -102,7 +102,7 @@ class _Block:
         left, (high, wide) = MARGIN + NAMES, self.pitch
         for line, (name, frames) in enumerate(self.pictures):
             top = y + HEAD + line * high
-            canvas.text(MARGIN, top + high // 2 - LINE, name)
+            canvas.text(MARGIN, top + high // 2 - LINE, elide(name, NAMES - 8))
             for column, step in enumerate(self.steps):
                 x = left + column * wide + BORDER
                 color = phase_color(rollout, step)

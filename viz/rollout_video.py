@@ -91,7 +91,7 @@ class _Scene:
                 draw_chart(canvas, chart, rollout)
         for line, (name, _) in enumerate(self.pictures[0]):
             y = TITLE + HEAD + line * self.high + self.high // 2 - LINE
-            canvas.text(MARGIN, y, name)
+            canvas.text(MARGIN, y, elide(name, NAMES - 6))
         return canvas.pixels()
 
     def draw(self, background: Image, row: int) -> Image:

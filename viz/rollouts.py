@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Rollout:
     reward_shown: Numbers  # (S, T)
     end: Numbers  # (T,), 1 where the task is over
     end_shown: Numbers | None  # (S, T), the probability of that; None if it is not learnt
+    models: tuple[str, ...] = ()  # whose futures these are, where they are of several models
 
     @property
     def rows(self) -> int:
@@ -82,6 +83,23 @@ def reconstructions(model: Predictor, batch: Batch, seed: int = 0) -> list[Rollo
         )
         for number in range(len(batch.reward))
     ]
+
+
+def side_by_side(rollouts: Sequence[Rollout], models: Sequence[str]) -> Rollout:
+    """The first futures of several models of the same window, as one rollout."""
+    first = rollouts[0]
+    ends = [rollout.end_shown for rollout in rollouts]
+    known = [part[:1] for part in ends if part is not None]
+    return replace(
+        first,
+        shown={
+            key: np.concatenate([rollout.shown[key][:1] for rollout in rollouts])
+            for key in first.shown
+        },
+        reward_shown=np.concatenate([rollout.reward_shown[:1] for rollout in rollouts]),
+        end_shown=np.concatenate(known) if len(known) == len(ends) else None,
+        models=tuple(models),
+    )
 
 
 def _rollout(

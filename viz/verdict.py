@@ -11,7 +11,7 @@ from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
 
 WELL, ROUGHLY = 0.8, 0.4  # average precision, or R²
 BLIND = 0.3  # a reconstruction that explains less of what there is to see shows next to nothing
-INSENSITIVE = 0.1  # dB
+INSENSITIVE = 0.05  # dB
 COLLAPSED = 0.1  # nats that all codes together tell about a frame
 MANY_DEAD = 0.5  # of all classes
 
@@ -71,8 +71,7 @@ def _blindness(key: str, quality: ObsQuality) -> Finding:
 def ignores_actions(quality: ObsQuality) -> bool:
     """Whether predictions are as good with other actions."""
     gain = quality.actions_overall
-    surely = gain.value if np.isnan(gain.low) else gain.low
-    return bool(surely < INSENSITIVE)
+    return bool(gain.value < INSENSITIVE or gain.low <= 0)
 
 
 def _actions(found: Evaluation) -> list[Finding]:
@@ -80,7 +79,7 @@ def _actions(found: Evaluation) -> list[Finding]:
     if not known:
         return []
     best = max(known, key=lambda q: float(q.actions_overall.value))
-    gain = f"{best.actions_overall.value:.1f} dB"
+    gain = f"{best.actions_overall.value:.2g} dB"
     if all(ignores_actions(quality) for quality in known):
         return [Finding(f"Actions hardly matter to its predictions ({gain}).", False)]
     return [Finding(f"It minds actions ({gain} better than with other ones).", True)]

@@ -9,10 +9,19 @@ import pytest
 
 from wmtk.errors import UsageError
 from wmtk.spaces import ArraySpec
-from wmtk.viz.rollout_parts import BORDER, IMAGINED, SEEN, choose_image, difference, number_traces
+from wmtk.viz.rollout_parts import (
+    BORDER,
+    IMAGINED,
+    SEEN,
+    chart_traces,
+    choose_image,
+    difference,
+    number_traces,
+    picture_rows,
+)
 from wmtk.viz.rollout_sheet import HEAD, HEADER, MARGIN, NAMES, rollout_sheet, shown_rows
 from wmtk.viz.rollout_video import rollout_frames
-from wmtk.viz.rollouts import Rollout, open_loop, reconstructions
+from wmtk.viz.rollouts import Rollout, open_loop, reconstructions, side_by_side
 
 from .dots import DotModel, record
 
@@ -43,6 +52,19 @@ def test_rows_that_do_not_exist_are_left_out() -> None:
     short = open_loop(DotModel(), replace(batch, mask=mask), context=CONTEXT)[1]
     assert short.rows == 7
     assert short.shown["image"].shape[1] == 7
+
+
+def test_several_models_side_by_side(rollouts: list[Rollout]) -> None:
+    frozen = open_loop(DotModel(frozen_decoder=True), record(windows=2, rows=12), context=CONTEXT)
+    both = side_by_side([rollouts[0], frozen[0]], ["right", "frozen"])
+    rows = dict(enumerate(picture_rows(both, "image")))
+    assert [name for name, _ in rows.values()] == ["truth", "right", "error", "frozen", "error"]
+    np.testing.assert_array_equal(rows[1][1], both.truth["image"])
+    assert (rows[2][1] == 127).all()
+    assert (rows[3][1] == rows[3][1][0]).all()
+    assert [trace.name for trace in chart_traces(both)[0]] == ["reward", "right", "frozen"]
+    assert rollout_sheet([both], "image").std() > 5
+    assert len(list(rollout_frames([both], "image"))) == 12
 
 
 def test_reconstructions_are_all_seen() -> None:

@@ -131,6 +131,31 @@ def test_codes(made: tuple[Path, Path], tmp_path: Path, run_wmtk) -> None:
         assert image.size == (report["width"], report["height"])
 
 
+def test_compare(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk) -> None:
+    run, data = made
+    options = (*FEW, "--windows", "4", "--samples", "2", "--episodes", "2")
+    pictures = ("--chart", tmp_path / "curves.png", "--video", tmp_path / "both.png")
+    done = run_wmtk("viz", "compare", run, f"{run}@2", data, *options, *pictures, "--json")
+    assert done.exit_code == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert [model["name"] for model in report["models"]] == ["run@2 (1)", "run@2 (2)"]
+    for row in report["differences"]:
+        assert row["differences"][0]["value"] in (0, None), row
+    for picture in tmp_path.iterdir():
+        with Image.open(picture) as image:
+            assert min(image.size) > 300
+    done = run_wmtk("viz", "compare", run, run, data, *options)
+    assert done.exit_code == 0, done.stderr
+    assert "within noise" in done.stdout
+    assert "trusted steps" in done.stdout
+
+
+def test_one_run_is_no_comparison(made: tuple[Path, Path], run_wmtk) -> None:
+    done = run_wmtk("viz", "compare", *made)
+    assert done.exit_code == 2
+    assert "two runs or more" in done.stderr
+
+
 def test_a_horizon_longer_than_the_episodes_is_cut(made: tuple[Path, Path], run_wmtk) -> None:
     done = run_wmtk("viz", "metrics", *made, "--windows", "3", "--samples", "1", "--json")
     assert done.exit_code == 0, done.stderr

@@ -1,0 +1,59 @@
+"""Curves with intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wmtk.viz.curves import COLORS, PLOT_HEIGHT, Curve, Panel, curve_chart, limits, round_numbers
+from wmtk.viz.metrics import Estimate
+
+
+def estimate(values: list[float], width: float = 0.1) -> Estimate:
+    numbers = np.array(values, np.float64)
+    return Estimate(numbers, numbers - width, numbers + width)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        (-3.0, 42.0, [0.0, 10.0, 20.0, 30.0, 40.0]),
+        (0.0111, 0.0131, [0.0115, 0.012, 0.0125, 0.013]),
+    ],
+    ids=["unit", "tens", "small"],
+)
+def test_round_numbers(low: float, high: float, expected: list[float]) -> None:
+    found = round_numbers(low, high)
+    assert found == pytest.approx(expected)
+
+
+def test_the_range_holds_the_curves_and_zero() -> None:
+    panel = Panel("t", [Curve("a", estimate([1.0, 2.0]), COLORS[0])], zero=True)
+    low, high = limits(panel)
+    assert low < 0
+    assert high > 2.1
+
+
+def test_an_extreme_interval_does_not_squeeze_the_curves() -> None:
+    values = np.array([1.0, 2.0])
+    wild = Estimate(values, values - 1000, values + 0.1)
+    low, high = limits(Panel("t", [Curve("a", wild, COLORS[0])]))
+    assert high - low < 5
+
+
+def test_curves_have_their_colours_and_go_up() -> None:
+    rising = Curve("a", estimate([0.0, 1.0, 2.0, 3.0]), COLORS[0])
+    pixels = curve_chart([Panel("t", [rising])], title="t")
+    rows, columns = np.nonzero((pixels == COLORS[0]).all(-1))
+    plot = rows > pixels.shape[0] - PLOT_HEIGHT - 60
+    rows, columns = rows[plot], columns[plot]
+    assert rows[columns == columns.min()].mean() > rows[columns == columns.max()].mean()
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    gaps = Curve("a", estimate([0.0, np.nan, 2.0]), COLORS[0])
+    nothing = Curve("b", estimate([np.nan] * 3), COLORS[1], dashed=True)
+    alone = Curve("c", estimate([1.0, np.nan, np.nan]), COLORS[2])
+    pixels = curve_chart([Panel("t", [gaps, nothing, alone]), Panel("u", [nothing])])
+    assert pixels.std() > 5
