@@ -94,6 +94,13 @@ def stack_windows(batches: list[Batch]) -> Batch:
     return Batch(**{field.name: joined(field.name) for field in fields(Batch)})
 
 
+def test_states_are_shown_as_they_were(model, data) -> None:
+    seen = model.watch(whole_episode(data[0]))
+    again = model.show(seen.deter, seen.stoch)
+    for key, rows in seen.obs.items():
+        np.testing.assert_allclose(again[key], rows, rtol=1e-4, atol=1e-5)
+
+
 def test_gamma_is_none_without_a_discount_head(model, data, tmp_path) -> None:
     assert model.gamma == 0.99
     config = training_config("tiny", overrides={**SETTINGS, "model.discount_scale": 0})

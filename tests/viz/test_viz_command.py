@@ -131,6 +131,20 @@ def test_codes(made: tuple[Path, Path], tmp_path: Path, run_wmtk) -> None:
         assert image.size == (report["width"], report["height"])
 
 
+def test_intervene(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk) -> None:
+    out = tmp_path / "moved.png"
+    done = run_wmtk("viz", "intervene", *made, out, "--frames", "2", "--json")
+    if kind == "vector":
+        assert done.exit_code == 2
+        assert "sees no images" in done.stderr
+        return
+    assert done.exit_code == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert len(report["effect"]) == len(report["frames"]) == 2
+    with Image.open(out) as image:
+        assert image.size == (report["width"], report["height"])
+
+
 def test_compare(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk) -> None:
     run, data = made
     options = (*FEW, "--windows", "4", "--samples", "2", "--episodes", "2")

@@ -26,7 +26,7 @@ from wmtk.training.batches import ActionCodec, to_inputs, whole_episode
 from wmtk.training.checkpoint import Checkpoint, restore_module
 from wmtk.training.device import choose_device
 from wmtk.training.fit import require_episode, require_fit
-from wmtk.training.inspecting import foresee, watch
+from wmtk.training.inspecting import decoded, foresee, watch
 from wmtk.training.openloop import open_loop
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
@@ -121,6 +121,12 @@ class LoadedModel:
         """What the model expects after the first rows of windows, with the recorded actions."""
         inputs = to_inputs(batch, self.actions, self.device)
         return foresee(self.model, inputs, context, horizon, samples, seed)
+
+    @torch.no_grad()
+    def show(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """What states (…, D) and (…, Z) look like: images as bytes, everything else as numbers."""
+        feat = np.concatenate([deter, stoch], -1, dtype=np.float32)
+        return decoded(self.model, torch.from_numpy(feat).to(self.device))
 
     @cached_property
     def policy(self) -> ActorPolicy:

@@ -1,0 +1,124 @@
+"""`wmtk viz intervene`: change one code, look at the picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wmtk.cli.console import human_bytes, progress
+from wmtk.cli.data_options import Json, say
+from wmtk.cli.viz_options import Checkpoint, DataPath, Device, RunPath, Seed, open_look
+from wmtk.errors import UsageError
+
+if TYPE_CHECKING:
+    from wmtk.viz.metrics.bootstrap import Numbers
+
+WINDOWS, ROWS = 16, 20  # that the use of classes is counted on
+
+
+@dataclass(frozen=True)
+class InterveneReport:
+    path: Path
+    run: Path
+    update: int
+    dataset: Path
+    held_out: str
+    seed: int
+    image: str
+    frames: list[str]  # which frames were changed
+    effect: Numbers  # (V,), the mean change of a pixel, of 1
+    width: int
+    height: int
+    bytes: int
+
+
+def intervene(
+    run: RunPath,
+    data: DataPath,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The .png to write.")],
+    variables: Annotated[int, typer.Option(min=1, max=64, help="Codes to show in full.")] = 6,
+    frames: Annotated[int, typer.Option(min=1, max=64, help="Frames to change.")] = 4,
+    image: Annotated[
+        str | None,
+        typer.Option("--image", help="The images to show, where there are several.", metavar="KEY"),
+    ] = None,
+    seed: Seed = 0,
+    checkpoint: Checkpoint = "latest",
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Draw what each latent variable stands for, by changing it and nothing else.
+
+    Frames are seen by the model; then one of its codes is set to each class that is in use, and
+    the state is decoded again. The map of a code shows which pixels it moves.
+
+    \b
+    Example:
+      wmtk viz intervene runs/catch catch.zarr codes-moved.png --variables 6
+    """
+    import numpy as np
+
+    from wmtk.viz.intervention import intervene as change
+    from wmtk.viz.intervention_sheet import intervention_sheet
+    from wmtk.viz.metrics import code_usage
+    from wmtk.viz.rollout_parts import choose_image
+    from wmtk.viz.video import IMAGE_ENDINGS, require_ending, write_image
+    from wmtk.viz.windows import read_windows
+
+    require_ending(out, IMAGE_ENDINGS)
+    look = open_look(
+        run,
+        data,
+        context=1,
+        horizon=ROWS - 1,
+        count=max(WINDOWS, frames),
+        seed=seed,
+        checkpoint=checkpoint,
+        device=device,
+    )
+    key = choose_image(dict(look.model.schema.obs), image)
+    if key is None:
+        raise UsageError("The model sees no images.", "wmtk viz codes works without them.")
+    batch = read_windows(look.dataset, look.windows, look.length)
+    seen = look.model.watch(batch, seed)
+    usage = code_usage(seen.posterior[batch.mask])
+    windows = np.arange(min(frames, len(look.windows)))
+    steps = batch.mask[windows].sum(1) // 2  # in the middle of each
+    with progress("Changing codes", len(usage.usage), noun="code") as bar:
+        found = change(
+            look.model,
+            seen,
+            (windows, steps),
+            key,
+            usage,
+            on_variable=lambda done, total: bar.update(completed=done, total=total),
+        )
+    title = f"Codes of {look.model.run.path.name} changed, update {look.model.step:,}"
+    at = [
+        f"episode {batch.episode[w]}, step {batch.start[w] + s}"
+        for w, s in zip(windows, steps, strict=True)
+    ]
+    subtitle = f"{look.dataset.path.name} ({look.held_out}). Frames: {'; '.join(at)}."
+    sheet = intervention_sheet(found, variables=variables, title=title, subtitle=subtitle)
+    written = write_image(out, sheet)
+    report = InterveneReport(
+        path=out,
+        run=run,
+        update=look.model.step,
+        dataset=data,
+        held_out=look.held_out,
+        seed=seed,
+        image=key,
+        frames=at,
+        effect=found.effect,
+        width=written.width,
+        height=written.height,
+        bytes=written.bytes,
+    )
+    strongest = np.argsort(-found.effect)[:3].tolist()
+    names = ", ".join(f"z{v} ({found.effect[v]:.1%})" for v in strongest)
+    size = f"{written.width} × {written.height} pixels, {human_bytes(written.bytes)}"
+    say(report, f"{out}: the codes that change most of {key} are {names}; {size}.", json=json)
