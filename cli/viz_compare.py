@@ -41,7 +41,8 @@ class Compared:
     run: Path
     update: int
     checkpoint: str  # the hash of the weights
-    trusted: int  # steps
+    trusted: int  # steps up to which most of what varies is right
+    usable: int  # steps up to which it is better than a guess
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def compare(
       wmtk viz compare runs/a runs/b runs/c catch.zarr --chart abc.png --json
     """
     from wmtk.viz.comparison import compare as differences_of
-    from wmtk.viz.evaluation import obs_quality
+    from wmtk.viz.evaluation import obs_quality, trusted_steps, usable_steps
     from wmtk.viz.evidence import gather
     from wmtk.viz.metrics import Bootstrap
     from wmtk.viz.record import ENDINGS
@@ -141,8 +142,15 @@ def compare(
         samples=samples,
         seed=seed,
         models=[
-            Compared(name, run, look.model.step, look.model.hash, _trusted(each))
-            for name, (run, _), look, each in zip(names, runs, looks, qualities, strict=True)
+            Compared(
+                name,
+                run,
+                look.model.step,
+                look.model.hash,
+                trusted_steps(quality),
+                usable_steps(quality),
+            )
+            for name, (run, _), look, quality in zip(names, runs, looks, qualities, strict=True)
         ],
         differences=differences_of(found, seed=seed),
     )
@@ -171,10 +179,6 @@ def unique_names(looks: Sequence[Look]) -> list[str]:
     return names
 
 
-def _trusted(qualities: dict[str, ObsQuality]) -> int:
-    return min(min(q.usable.last, q.informed_steps.last) for q in qualities.values())
-
-
 def _render(report: CompareReport) -> RenderableType:
     import numpy as np
     from rich.console import Group
@@ -193,6 +197,7 @@ def _render(report: CompareReport) -> RenderableType:
         table.add_column("")
     empty = [""] * (2 * len(report.models) - 2)
     table.add_row("trusted steps", *(str(model.trusted) for model in report.models), *empty)
+    table.add_row("usable steps", *(str(model.usable) for model in report.models), *empty)
     styles = {"better": "green", "worse": "bold red", "different": "yellow"}
     for row in report.differences:
         cells: list[str | Text] = [
@@ -209,6 +214,8 @@ def _render(report: CompareReport) -> RenderableType:
         f"seed {report.seed}.",
         f"Differences are to {first}, with 95% intervals, a bootstrap over episodes in pairs; "
         "all numbers are means over the steps.",
+        "trusted: more than half of what varies is surely right; usable: surely better than the "
+        "last frame and the average one.",
         "reward: average precision of events within 1 step or, where rewards are dense, R²; ends: "
         "average precision.",
     ]

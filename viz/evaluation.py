@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,8 @@ from wmtk.viz.metrics import (
 from wmtk.viz.metrics.bootstrap import CONFIDENCE, RESAMPLES, Numbers
 from wmtk.viz.obs_errors import ObsErrors
 
+SOON = 15  # steps, about as far as policies are trained to look ahead
+MOSTLY = 0.5  # of what varies has to be right, for a model to be trusted
 FEWEST_EPISODES = 3  # for probes: to fit, to tune and to test on
 
 DEFINITIONS = {
@@ -49,6 +51,7 @@ DEFINITIONS = {
     "SSIM": "structural similarity, 1 is equality, of one future",
     "skill": "1 − MSE / MSE of copying the last frame that was seen",
     "informed": "1 − MSE of the futures' mean / MSE of the mean frame",
+    "trusted": "the last step up to which skill is surely above 0 and informed above one half",
     "moving": "skill on what differs from the last frame that was seen",
     "spread/skill": "how far futures differ, for the error of their mean; 1 fits, less is too sure",
     "actions": "dB lost with the actions of other windows; near 0, actions are ignored",
@@ -81,6 +84,7 @@ class ObsQuality:
     actions_overall: Estimate  # a scalar, over all steps
     usable: Usable  # steps at which `skill` is surely above 0
     informed_steps: Usable  # steps at which `informed` is surely above 0
+    mostly_right: Usable  # steps at which `informed` is surely above MOSTLY
 
 
 @dataclass(frozen=True)
@@ -103,10 +107,11 @@ class Evaluation:
     confidence: float
     resamples: int
     obs: dict[str, ObsQuality]
-    trusted: int  # steps up to which predictions are worth something; 0 for none
+    trusted: int  # steps up to which most of what varies is right; 0 for none
+    usable: int  # steps up to which predictions are better than both guesses; 0 for none
     reward_seen: RewardQuality
     reward_imagined: RewardQuality
-    reward_trusted: RewardQuality  # imagined, over the trusted steps; over all, if there are none
+    reward_soon: RewardQuality  # imagined, over the first SOON steps
     returns: ReturnQuality  # of the imagined part of windows, with the recorded actions
     ends_seen: EndingQuality | None  # None without a discount head
     ends_imagined: EndingQuality | None
@@ -133,7 +138,6 @@ def evaluate(
     on_part("observations")
     obs = {key: obs_quality(key, found, bootstrap) for key in found.obs}
     on_part("rewards and ends")
-    trusted = min(min(q.usable.last, q.informed_steps.last) for q in obs.values())
     ahead, C = found.ahead, found.context
     reward = found.reward[:, C:]
     true, imagined = ((x * ahead).sum(1) for x in (reward, found.reward_imagined))
@@ -149,10 +153,11 @@ def evaluate(
         confidence=confidence,
         resamples=resamples,
         obs=obs,
-        trusted=trusted,
+        trusted=trusted_steps(obs),
+        usable=usable_steps(obs),
         reward_seen=reward_quality(found.reward, found.reward_seen, found.mask, bootstrap),
         reward_imagined=reward_quality(reward, found.reward_imagined, ahead, bootstrap),
-        reward_trusted=_first_rewards(found, trusted or found.horizon, bootstrap),
+        reward_soon=_first_rewards(found, SOON, bootstrap),
         returns=return_quality(true, imagined, bootstrap),
         ends_seen=_ends(found, bootstrap, imagined=False),
         ends_imagined=_ends(found, bootstrap, imagined=True),
@@ -211,7 +216,18 @@ def obs_quality(key: str, found: Evidence, bootstrap: Bootstrap) -> ObsQuality:
         ),
         usable=usable_horizon(over_copy),
         informed_steps=usable_horizon(informed),
+        mostly_right=usable_horizon(informed.map(lambda share: share - MOSTLY)),
     )
+
+
+def usable_steps(obs: Mapping[str, ObsQuality]) -> int:
+    """Up to which step all predictions are better than the last frame and the average one."""
+    return min(min(q.usable.last, q.informed_steps.last) for q in obs.values())
+
+
+def trusted_steps(obs: Mapping[str, ObsQuality]) -> int:
+    """Up to which step, of these, most of what varies is right."""
+    return min(usable_steps(obs), *(q.mostly_right.last for q in obs.values()))
 
 
 def _similarity(values: Numbers, mask: Flags, bootstrap: Bootstrap) -> Estimate:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmtk.viz.evaluation import Evaluation, ObsQuality
+from wmtk.viz.evaluation import SOON, Evaluation, ObsQuality
 from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
 
 WELL, ROUGHLY = 0.8, 0.4  # average precision, or R²
@@ -37,21 +37,27 @@ def verdict(found: Evaluation) -> list[Finding]:
 
 
 def _trust(found: Evaluation) -> Finding:
-    steps, horizon = found.trusted, found.horizon
-    if not steps:
+    steps, usable, horizon = found.trusted, found.usable, found.horizon
+    if not usable:
         return Finding(
             "Do not trust this model: it predicts no better than the last frame or the average one "
             "would.",
             False,
         )
-    first = max(max(q.usable.first, q.informed_steps.first) for q in found.obs.values())
-    late = f", though not before step {first}" if first > 1 else ""
-    if steps >= horizon:
+    looked = ", which is as far as was looked" if usable >= horizon else ""
+    if not steps:
         return Finding(
-            f"Trust this model to {horizon} steps{late}, which is as far as was looked.", True
+            "Do not trust this model in detail: it is better than a guess up to step "
+            f"{usable}{looked}, but not even at first is most of what varies right.",
+            False,
         )
+    first = max(q.usable.first for q in found.obs.values())
+    late = f", though the last frame is a better guess before step {first}" if first > 1 else ""
+    if steps >= horizon:
+        return Finding(f"Trust this model to {horizon} steps{late}{looked}.", True)
     plural = "step" if steps == 1 else "steps"
-    return Finding(f"Trust this model to about {steps} {plural}{late}.", first <= 1)
+    beyond = f"; up to {usable} it is better than a guess{looked}" if usable > steps else ""
+    return Finding(f"Trust this model to about {steps} {plural}{late}{beyond}.", first <= 1)
 
 
 def is_blind(quality: ObsQuality) -> bool:
@@ -101,14 +107,14 @@ def reward_score(quality: RewardQuality) -> tuple[float, str]:
 
 def _reward(found: Evaluation) -> list[Finding]:
     seen, name = reward_score(found.reward_seen)
-    imagined, other = reward_score(found.reward_trusted)
+    imagined, other = reward_score(found.reward_soon)
     if np.isnan(seen) or np.isnan(imagined):
         return [Finding("Rewards did not vary: nothing can be said about their prediction.", True)]
     here, there = _grade(seen), _grade(imagined)
-    steps = "1 step" if found.trusted == 1 else f"{found.trusted or found.horizon} steps"
+    steps = min(SOON, found.horizon)
     text = (
         f"Reward is predicted {here} from what it sees ({name} {seen:.2f}) and {there} when "
-        f"imagined over {steps} ({other} {imagined:.2f})."
+        f"imagined up to {steps} steps ahead ({other} {imagined:.2f})."
     )
     return [Finding(text, here == "well" and there != "badly")]
 

@@ -60,7 +60,8 @@ def test_a_model_that_ignores_actions() -> None:
     found = judge(DotModel(blind_to_actions=True))
     assert abs(found.obs["image"].actions_overall.value) < 1e-9
     assert "! Actions hardly matter" in words(found)
-    assert found.trusted < 16
+    assert found.trusted <= found.usable < 16
+    assert found.trusted < 5
 
 
 def test_a_frozen_decoder() -> None:
