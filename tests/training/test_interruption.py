@@ -18,6 +18,7 @@ from wmtk.training.run import Run
 from wmtk.training.train_model import train_model
 
 STEPS = 60
+PATIENCE = 300  # seconds, on a machine that is busy with other things
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def command(catch, small, tmp_path, request):
 
 
 def wait_for(done, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while not done():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -52,13 +53,17 @@ def begun(out: Path) -> bool:
     return (out / "checkpoints" / "latest").exists()
 
 
-def require_same(out: Path, dataset, config, tmp_path) -> None:
+def require_same(out: Path, dataset, config, tmp_path, steps: int) -> None:
     """The run must have ended as one does that nobody touched."""
-    torch.set_num_threads(1)
     changed = config.changed({"cadence.checkpoint": 7})
-    whole = train_model([Source(dataset)], tmp_path / "whole", changed, steps=STEPS)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the process: sums depend on it
+    try:
+        whole = train_model([Source(dataset)], tmp_path / "whole", changed, steps=steps)
+    finally:
+        torch.set_num_threads(threads)
     one, other = whole.checkpoints.load(), Run(out).checkpoints.load()
-    assert one.step == other.step == STEPS
+    assert one.step == other.step == steps
     for name, tensor in one.tensors.items():
         assert torch.equal(tensor, other.tensors[name]), name
 
@@ -70,19 +75,17 @@ def test_a_signal_saves_and_says_how_to_go_on(command, dataset, config, tmp_path
     process = command(steps=10**6)
     wait_for(lambda: begun(out), process)
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, said
     assert "Stopping after this update" in said
     assert "--resume" in said.splitlines()[-1]
     assert "Traceback" not in said
     stopped = Run(out).step
-    if stopped >= STEPS:
-        pytest.skip("it was too fast for the signal")
-    resumed = command("--resume")
-    _, said = resumed.communicate(timeout=120)
+    resumed = command("--resume", steps=stopped + 10)
+    _, said = resumed.communicate(timeout=PATIENCE)
     assert resumed.returncode == 0, said
-    assert f"{STEPS - stopped} updates in" in said
-    require_same(out, dataset, config, tmp_path)
+    assert "10 updates in" in said
+    require_same(out, dataset, config, tmp_path, stopped + 10)
 
 
 @pytest.mark.slow
@@ -96,9 +99,9 @@ def test_a_kill_loses_only_what_came_after_the_checkpoint(
     process.communicate()
     assert Run(out).step > 0
     resumed = command("--resume")
-    _, said = resumed.communicate(timeout=120)
+    _, said = resumed.communicate(timeout=PATIENCE)
     assert resumed.returncode == 0, said
-    require_same(out, dataset, config, tmp_path)
+    require_same(out, dataset, config, tmp_path, STEPS)
     reports = read_metrics(out)
     assert [r["step"] for r in reports if "train/kl" in r] == list(range(2, STEPS + 1, 2))
     assert [r["step"] for r in reports if "val/kl" in r] == list(range(3, STEPS + 1, 3))
