@@ -46,6 +46,16 @@ def test_a_lack_of_memory_says_what_to_set(dataset, config, tmp_path, monkeypatc
     assert not (tmp_path / "run").exists()
 
 
+def test_a_lack_that_leaves_no_room_to_measure(dataset, config, tmp_path, monkeypatch) -> None:
+    def greedy(model, inputs):
+        raise RuntimeError("could not create a primitive")
+
+    monkeypatch.setattr(WorldModel, "loss", greedy)
+    with pytest.raises(MemoryExhaustedError, match=r"take more memory than there is\.") as e:
+        train_model([Source(dataset)], tmp_path / "run", config, steps=2)
+    assert "--set data.length=3, or" in e.value.hint
+
+
 def test_other_errors_stay_what_they_are(dataset, config, tmp_path, monkeypatch) -> None:
     def broken(model, inputs):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
@@ -86,6 +96,6 @@ def test_a_real_lack_of_memory(catch, tmp_path) -> None:
     command += ["--out", str(tmp_path / "run"), "--device", "cpu"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
-    assert "error: Batches of 256 × 24 take more memory than there is: about " in done.stderr
+    assert "error: Batches of 256 × 24 take more memory than there is" in done.stderr
     assert "--set data.batch_size=128" in done.stderr
     assert not (tmp_path / "run").exists()

@@ -38,15 +38,27 @@ def tune_allocator() -> bool:
     the system then has to clear gigabytes of pages, which takes a third of the time. For commands,
     not for libraries: the whole process is affected.
     """
-    if not sys.platform.startswith("linux"):
+    libc = _glibc()
+    if libc is None:
         return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None or getattr(ctypes.CDLL(None), "gnu_get_libc_version", None) is None:
-        return False  # another C library, whose allocator has other settings
     settings = {
         _M_MMAP_MAX: 0,
         _M_MMAP_THRESHOLD: _LARGEST_MMAP_THRESHOLD,
         _M_TRIM_THRESHOLD: _NEVER,
     }
-    accepted = [mallopt(name, value) == 1 for name, value in settings.items()]
+    accepted = [libc.mallopt(name, value) == 1 for name, value in settings.items()]
     return all(accepted)
+
+
+def return_freed_memory() -> None:
+    """Give the memory that this process has freed, and keeps, back to the system."""
+    if (libc := _glibc()) is not None:
+        libc.malloc_trim(0)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    """GNU's C library if it is the one in use; others have allocators with other settings."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)
+    return libc if hasattr(libc, "gnu_get_libc_version") else None

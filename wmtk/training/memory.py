@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from weakref import WeakSet
 
@@ -14,6 +14,7 @@ from wmtk.errors import MemoryExhaustedError
 from wmtk.models.world_model import Inputs
 from wmtk.training.checkpoint import own_randomness
 from wmtk.training.data import DataConfig
+from wmtk.training.device import return_freed_memory
 from wmtk.training.model_trainer import ModelTrainer
 
 # How the allocators of processors and of Apple's GPUs say it; CUDA's has an exception of its own.
@@ -36,11 +37,12 @@ def exhaustion_explained(trainer: ModelTrainer, data: DataConfig) -> Iterator[No
         if not _is_exhaustion(error):
             raise
         traceback.clear_frames(error.__traceback__)  # which hold the tensors of the update
+        return_freed_memory()
         B, L = data.batch_size, data.length
-        need, half = (_gigabytes(estimate(trainer, size * L)) for size in (B, max(B // 2, 1)))
-        smaller = f"--set data.batch_size={B // 2} (about {half}), "
+        need, half = _needs(trainer, [B * L, max(B // 2, 1) * L])
+        smaller = f"--set data.batch_size={B // 2}{half and f' ({half})'}, "
         raise MemoryExhaustedError(
-            f"Batches of {B} × {L} take more memory than there is: about {need}.",
+            f"Batches of {B} × {L} take more memory than there is{need and f': {need}'}.",
             f"Try {smaller if B > 1 else ''}--set data.length={max(L // 2, 2)}, or a smaller "
             "model: --preset tiny.",
         ) from error
@@ -50,6 +52,14 @@ def _is_exhaustion(error: Exception) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return any(complaint in str(error) for complaint in _COMPLAINTS)
+
+
+def _needs(trainer: ModelTrainer, rows: Sequence[int]) -> list[str]:
+    """What updates of so many rows take, for people; nothing if not even that can be found out."""
+    try:
+        return [f"about {_gigabytes(estimate(trainer, count))}" for count in rows]
+    except (MemoryError, RuntimeError):
+        return [""] * len(rows)
 
 
 def estimate(trainer: ModelTrainer, rows: int) -> int:
