@@ -1,7 +1,11 @@
-"""Speed and memory of the world model's update against sheeprl and the original dreamerv2.
+"""Speed and memory of updates against sheeprl and the original dreamerv2.
 
-    python benchmarks/model.py            all of it, about 15 minutes, and 3 GB to install once
-    python benchmarks/model.py --quick    the same at a small size, about 3 minutes
+    python benchmarks/model.py                      all, half an hour, and 3 GB to install once
+    python benchmarks/model.py --quick              the same at a small size, about 3 minutes
+    python benchmarks/model.py --only full16 full50 with behaviour
+
+`model16` and `model50` are the world model's update alone; in `full16` and `full50` that of actor
+and critic follows, with 15 imagined steps from every state of the batch, and Reinforce.
 
 One update is forward, backward, clipping and Adam, at the sizes of the paper's Atari agent: 64 × 64
 grey pixels, 18 actions, 32 × 32 latents, 600 deterministic and hidden units, convolutions of depth
@@ -52,7 +56,11 @@ OURS, MACHINE = "wmtk", "machine"
 FASTER = {  # than a peer, at least so many times
     "model16": {"sheeprl": 1.8, "dreamerv2": 1.5},
     "model50": {"sheeprl": 2.4, "dreamerv2": 1.6},
+    "full16": {"sheeprl": 1.7, "dreamerv2": 1.5},
+    "full50": {"sheeprl": 2.6, "dreamerv2": 1.5},
 }
+FASTER_BEHAVIOUR = {"full50": {"sheeprl": 2.8, "dreamerv2": 1.3}}
+LARGEST = {"full50": 4.5}  # peak memory in GB, at most
 LEANER = {"model50": {"sheeprl": 75}}  # peak memory, at most so many per cent of a peer's
 FULL_RATE = 20  # updates of model and behaviour a second, at least, of the preset tiny
 PARTS = (*FASTER, "tiny")
@@ -64,8 +72,8 @@ Say = Callable[[str], None]
 
 
 def at_paper_size(part: str, args: argparse.Namespace, targets: Targets, say: Say) -> Table:
-    """Updates of the paper's world model, ours and the peers'."""
-    B, L = int(part.removeprefix("model")), 50
+    """Updates at the paper's size, ours and the peers'."""
+    stage, B, L = part[:-2], int(part[-2:]), 50
     shape = Shape(max(2, B // 8), 8, 18) if args.quick else Shape(B, L, 18)
     with tempfile.TemporaryDirectory(prefix="wmtk-model-") as name, ExitStack() as stack:
         folder = Path(name)
@@ -76,15 +84,17 @@ def at_paper_size(part: str, args: argparse.Namespace, targets: Targets, say: Sa
             setting = {"folder": folder, "threads": args.threads, "warmup": args.warmup}
             return stack.enter_context(Contender(name, python, script, batch, *options, **setting))
 
-        ours = ("--preset", "atari", "--stage", "model")
-        running = [start(OURS, sys.executable, "run_wmtk.py", *ours)]
+        staged, ours = ("--stage", stage), ("--preset", "atari")
+        running = [start(OURS, sys.executable, "run_wmtk.py", *ours, *staged)]
         for peer in args.peers:
-            running.append(start(peer.name, args.pythons[peer.name], peer.script))
-        running.append(start(MACHINE, sys.executable, "run_machine.py", "--preset", "atari"))
+            running.append(start(peer.name, args.pythons[peer.name], peer.script, *staged))
+        if stage == "model":
+            running.append(start(MACHINE, sys.executable, "run_machine.py", *ours))
         rounds = in_turns(running, args.rounds, str(shape), say)
         about = {contender.name: contender.about for contender in running}
     _judge(part, shape, rounds, targets)
-    return _compared(shape, rounds, about, args.threads)
+    compared = _compared if stage == "model" else _compared_in_full
+    return compared(shape, rounds, about, args.threads)
 
 
 def in_turns(running: Sequence[Contender], rounds: int, what: str, say: Say) -> list[Round]:
@@ -101,11 +111,22 @@ def _judge(part: str, shape: Shape, rounds: list[Round], targets: Targets) -> No
     for peer, least in FASTER[part].items():
         if peer in rounds[0]:
             faster = _ratio(rounds, peer, lambda turn: turn.seconds)
-            targets.at_least(f"{shape}: faster than {peer}", faster, least)
+            targets.at_least(f"{part}, {shape}: faster than {peer}", faster, least)
+    for peer, least in FASTER_BEHAVIOUR.get(part, {}).items():
+        if peer in rounds[0]:
+            faster = _ratio(rounds, peer, _behaviour)
+            targets.at_least(f"{part}, behaviour: faster than {peer}", faster, least)
+    if (most := LARGEST.get(part)) is not None:
+        peak = max(each[OURS].peak for each in rounds) / 1e9
+        targets.at_most(f"{part}, {shape}: peak memory", peak, most, " GB")
     for peer, most in LEANER.get(part, {}).items():
         if peer in rounds[0]:
             share = 100 / _ratio(rounds[-1:], peer, lambda turn: turn.peak)
             targets.at_most(f"{shape}: peak memory against {peer}", share, most, "%")
+
+
+def _behaviour(turn: Turn) -> float:
+    return turn.extra["behaviour"]
 
 
 def _ratio(rounds: list[Round], other: str, by: Callable[[Turn], float]) -> float:
@@ -151,6 +172,37 @@ def _compared(
             *(f"{share:.0%}" for share in shares),
             f"{about[name]['parameters']:,}",
             f"{about[name]['first']['loss']:,.1f}",
+            f"{about[name]['start']:.0f}",
+        )
+    return table
+
+
+def _compared_in_full(
+    shape: Shape, rounds: list[Round], about: Mapping[str, Mapping[str, Any]], threads: int
+) -> Table:
+    waited = max(turn.waited for each in rounds for turn in each.values())
+    note = (
+        f"{threads} threads, {len(rounds)} rounds, {shape.B * shape.L:,} starts, 15 "
+        "imagined steps from each. Seconds of an update of the world model, actor and critic, "
+        "median (quartiles); the ratios are medians over the rounds. While others had their turn, "
+        f"no process used more than {1000 * waited:.0f} ms of processor time."
+    )
+    columns = (
+        "what", "seconds", "ratio", "of it behaviour", "its ratio", "processor, s",
+        "peak memory, MB", "start, s",
+    )  # fmt: skip
+    table = Table(f"The full update, {shape}", columns, note)
+    for name in rounds[0]:
+        turns = [each[name] for each in rounds]
+        packages = about[name]["versions"].items()
+        table.add(
+            ", ".join(f"{package} {version}" for package, version in packages),
+            _seconds([turn.seconds for turn in turns]),
+            f"{_ratio(rounds, name, lambda turn: turn.seconds):.2f}×",
+            _seconds([_behaviour(turn) for turn in turns]),
+            f"{_ratio(rounds, name, _behaviour):.2f}×",
+            f"{_median([turn.cpu for turn in turns]):.2f}",
+            f"{max(turn.peak for turn in turns) / 1e6:,.0f}",
             f"{about[name]['start']:.0f}",
         )
     return table

@@ -1,4 +1,7 @@
-"""The original's update of the world model: `WorldModel.train`, compiled as `Agent.train` is.
+"""The original's update: `WorldModel.train` and `ActorCritic.train`, compiled as `Agent.train` is.
+
+`Agent.train` calls the one and then the other. Here each is compiled for itself, so that both can
+be timed, or the world model's be run alone.
 
 dreamerv2 2.2.0 was written for TensorFlow 2.6. With a current one it needs Keras 2 (`tf_keras`)
 and a name that has moved since, `mixed_precision.experimental`; nothing else is touched. Settings
@@ -10,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 import warnings
 from importlib import import_module, util
 from pathlib import Path
@@ -58,18 +62,31 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     seen = {k: SimpleNamespace(shape=v.shape[2:]) for k, v in rows.items() if k != "action"}
     model = agent.WorldModel(config, seen, tf.Variable(0, dtype=tf.int64))
 
+    actions = SimpleNamespace(shape=arrays["action"].shape[2:], n=arrays["action"].shape[-1])
+    behaviour = agent.ActorCritic(config, actions, tf.Variable(0, dtype=tf.int64))
+
     @tf.function  # type: ignore[untyped-decorator]
     def train(data: Any, state: Any) -> Any:
         state, outputs, metrics = model.train(data, state)
         return state, outputs["post"], metrics
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def learn(start: Any, is_terminal: Any) -> Any:
+        reward = lambda seq: model.heads["reward"](seq["feat"]).mode()  # noqa: E731
+        return behaviour.train(model, start, is_terminal, reward)
 
     # The state after one batch is where the next begins, as in the original. It begins with what
     # `observe` takes for none, or there would be a second graph to build for that.
     held = [model.rssm.initial(len(arrays["reward"]))]
 
     def run() -> dict[str, float]:
-        held[0], _, metrics = train(data, held[0])
-        return {"loss": float(metrics["model_loss"])}
+        held[0], post, metrics = train(data, held[0])
+        loss = float(metrics["model_loss"])
+        if args.stage != "full":
+            return {"loss": loss}
+        reached = time.perf_counter()
+        float(learn(post, data["is_terminal"])["actor_loss"])
+        return {"loss": loss, "behaviour": time.perf_counter() - reached}
 
     def about() -> dict[str, object]:
         modules = (model.encoder, model.rssm, *model.heads.values())
@@ -80,4 +97,4 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
 
 
 if __name__ == "__main__":
-    serve(prepare)
+    serve(prepare, "stage")

@@ -1,13 +1,15 @@
-"""sheeprl's update of the world model: the first half of its own `dreamer_v2.train`.
+"""sheeprl's update: its own `dreamer_v2.train`, or the first half of it, the world model's.
 
-`train` goes on to learn behaviour by calling `imagine`, which is replaced here by something that
-stops it: what ran until then is sheeprl's code as it is, and so are the settings, from its own
-experiment file for Atari (`dreamer_v2_ms_pacman`), and what its command sets up before it trains.
+`train` goes on to learn behaviour by calling `imagine`. That function is wrapped here by one that
+notes the time or, for the world model alone, stops it. All else is sheeprl's code as it is, and so
+are the settings, from its own experiment file for Atari (`dreamer_v2_ms_pacman`), and what its
+command sets up before it trains.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 import warnings
 
 import hydra
@@ -27,10 +29,6 @@ SIZE = 64
 
 class _BehaviourError(Exception):
     """The world model has been updated, and behaviour would come next."""
-
-
-def _stop(*_: object, **__: object) -> None:
-    raise _BehaviourError
 
 
 def settings(arrays: Arrays) -> dotdict:
@@ -70,9 +68,11 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     channels = arrays["image"].shape[-1]
     seen = spaces.Dict({"rgb": spaces.Box(0, 255, (channels, SIZE, SIZE), np.uint8)})
     world_model, actor, critic, target, _ = build_agent(fabric, actions, False, cfg, seen)
-    model_optimizer = fabric.setup_optimizers(
-        build_optimizer(cfg.algo.world_model.optimizer, world_model.parameters())
-    )
+    learners = ((cfg.algo.world_model, world_model), (cfg.algo.actor, actor))
+    optimizers = [
+        fabric.setup_optimizers(build_optimizer(setting.optimizer, network.parameters()))
+        for setting, network in (*learners, (cfg.algo.critic, critic))
+    ]
     aggregator = hydra.utils.instantiate(cfg.metric.aggregator, _convert_="all")
     batch = batch_of(arrays)
     losses: list[Tensor] = []
@@ -83,18 +83,28 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
         losses[:] = [found[0].detach()]
         return found
 
+    imagine = dreamer_v2.imagine
+    reached = [0.0]
+
+    def reach(*args: object, **kwargs: object) -> object:
+        reached[0] = time.perf_counter()
+        if model_only:
+            raise _BehaviourError
+        return imagine(*args, **kwargs)
+
     dreamer_v2.world_model_loss = noted
-    dreamer_v2.imagine = _stop
+    dreamer_v2.imagine = reach
+    model_only = args.stage != "full"
     models = (world_model, actor, critic, target)
-    optimizers = (model_optimizer, None, None)
 
     def run() -> dict[str, float]:
         try:
             dreamer_v2.train(fabric, *models, *optimizers, batch, aggregator, cfg, actions)
         except _BehaviourError:
-            model_optimizer.zero_grad(set_to_none=True)  # as `train` does in the end
+            optimizers[0].zero_grad(set_to_none=True)  # as `train` does in the end
             return {"loss": float(losses[0])}
-        raise AssertionError("train did not reach imagine")
+        assert not model_only, "train did not reach imagine"
+        return {"loss": float(losses[0]), "behaviour": time.perf_counter() - reached[0]}
 
     def about() -> dict[str, object]:
         parameters = sum(weight.numel() for weight in world_model.parameters())
@@ -105,4 +115,4 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
-    serve(prepare)
+    serve(prepare, "stage")

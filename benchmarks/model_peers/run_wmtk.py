@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -57,9 +58,12 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
         nonlocal step
         step += 1
         post, metrics = trainer.update(inputs, step)
-        if learn is not None:
-            learn(post, inputs, step)
-        return {"loss": float(metrics["loss/total"])}
+        loss = {"loss": float(metrics["loss/total"])}
+        if learn is None:
+            return loss
+        reached = time.perf_counter()
+        learn(post, inputs, step)
+        return loss | {"behaviour": time.perf_counter() - reached}
 
     def about() -> dict[str, Any]:
         parameters = sum(weight.numel() for weight in trainer.model.parameters())

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 def test_updates_are_measured(tmp_path: Path) -> None:
     report, manual = tmp_path / "report.json", tmp_path / "report.md"
     # One thread: two of them that other tests hold up would wait for each other.
-    size = ("--quick", "--threads", 1, "--only", "model16", "tiny", "--peers")
+    size = ("--quick", "--threads", 1, "--only", "model16", "full16", "tiny", "--peers")
     outputs = ("--folder", tmp_path / "peers", "--json", report, "--markdown", manual)
     command = [sys.executable, BENCHMARKS / "model.py", *size, *outputs]
     done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=600)
@@ -27,6 +27,8 @@ def test_updates_are_measured(tmp_path: Path) -> None:
     (ours,) = tables["The world model's update, B = 2, L = 8"]
     assert ours["parameters"] == "19,973,579"
     assert ours["ratio"] == "1.00×"
+    (ours,) = tables["The full update, B = 2, L = 8"]
+    assert float(ours["of it behaviour"].split()[0]) < float(ours["seconds"].split()[0])
     assert {row["threads"] for row in tables["Updates of the preset tiny"]} == {"1"}
 
 
