@@ -53,11 +53,14 @@ class Behaviour(nn.Module):
         return imagine(world, players, starts, objective.horizon, through=through)
 
     def losses(
-        self, dream: Dream, objective: Objective
+        self, dream: Dream, objective: Objective, reward: Tensor | None = None
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """The losses of the actor and of the critic, and what to log."""
+        """The losses of the actor and of the critic, and what to log.
+
+        `reward` (H, N) is learnt from instead of the dream's own, if it is given.
+        """
         entropy = self.actions.entropy(dream.stats)  # (H, N)
-        reward = dream.reward
+        reward = dream.reward if reward is None else reward
         if objective.long_term_entropy:
             # The gradient of the entropy of an action by its own probabilities is a term of its
             # own in the actor's loss; here it is a reward for having come to this state.

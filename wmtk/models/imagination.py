@@ -42,6 +42,7 @@ class Dream(NamedTuple):
     discount: Tensor  # (H, N) of states 0 … H−1
     value: Tensor  # (H, N) the critic at states 0 … H−1
     following: Tensor  # (H, N) the slow critic at states 1 … H
+    path: Tensor  # (H, N, F) states 0 … H−1; with `through`, differentiable in the actions
 
 
 class Players(NamedTuple):
@@ -128,6 +129,7 @@ def _imagine(
         discount=torch.cat([starts.discount[None], discount[1:]]),
         value=critic(seen).squeeze(-1),
         following=following,
+        path=visited,
     )
 
 
@@ -159,7 +161,16 @@ def _imagine_gathered(
     seen = feat[:-1].flatten(0, 1)
     stats = with_gradient(players.actor, seen, outputs)
     value = with_gradient(players.critic, seen, values)
-    return Dream(feat, action, stats.view(H, N, -1), reward, discount, value.view(H, N), following)
+    return Dream(
+        feat=feat,
+        action=action,
+        stats=stats.view(H, N, -1),
+        reward=reward,
+        discount=discount,
+        value=value.view(H, N),
+        following=following,
+        path=feat[:-1],
+    )
 
 
 def _roll_out(
