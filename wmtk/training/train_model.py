@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from wmtk.datasets import Batch, Source
+from wmtk.models.rssm import State
+from wmtk.models.world_model import Inputs
 from wmtk.training.checkpoint import own_randomness
 from wmtk.training.data import fixed_batches, make_sampler, require_same_spaces, require_window
 from wmtk.training.loop import Loop, Report, Watch, existing_run, kept, train
@@ -67,13 +69,13 @@ def train_model(
         "env": dict(dataset.env),
     }
     begun = run or Run.create(out, "model", config, about)
-    stage = _ModelStage(begun, config, trainer, held, shown)
+    stage = ModelStage(begun, config, trainer, held, shown)
     loop = Loop(begun, config, stage, sampler, Watch(on_progress, stop))
     with exhaustion_explained(trainer, config.data):
         return train(loop, begun, config, steps, resumed=run is not None)
 
 
-class _ModelStage:
+class ModelStage:
     """A model trainer with an eye on held-out data."""
 
     def __init__(
@@ -84,17 +86,22 @@ class _ModelStage:
         held: Sequence[Batch],
         shown: Batch,
     ) -> None:
-        self._run, self._config, self._trainer = run, config, trainer
+        self._run, self._config, self.trainer = run, config, trainer
         self._held, self._shown = held, shown
 
+    def learn(self, batch: Batch, step: int) -> tuple[Inputs, State, Mapping[str, Tensor]]:
+        """One gradient step: the batch as tensors, its states (B, T, …), and what to log."""
+        inputs = self.trainer.inputs(batch)
+        return inputs, *self.trainer.update(inputs, step)
+
     def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
-        return self._trainer.update(self._trainer.inputs(batch), step)[1]
+        return self.learn(batch, step)[-1]
 
     def report(self, metrics: Mapping[str, Tensor]) -> Report:
-        values = self._trainer.report([metrics])
+        values = self.trainer.report([metrics])
         named = {f"train/{name}": value for name, value in values.items()}
-        named["train/rate/model"] = self._trainer.rate
-        return Report(named, self._trainer.terms(values))
+        named["train/rate/model"] = self.trainer.rate
+        return Report(named, self.trainer.terms(values))
 
     def look(self, log: MetricsLog, step: int, *, last: bool) -> float | None:
         cadence = self._config.cadence
@@ -108,8 +115,8 @@ class _ModelStage:
     def _evaluate(self, log: MetricsLog, step: int) -> float:
         """Report the held-out loss."""
         with own_randomness():
-            inputs = (self._trainer.inputs(batch) for batch in self._held)
-            values = self._trainer.report([self._trainer.evaluate(x) for x in inputs])
+            inputs = (self.trainer.inputs(batch) for batch in self._held)
+            values = self.trainer.report([self.trainer.evaluate(x) for x in inputs])
         log.scalars(step, {f"val/{name}": value for name, value in values.items()})
         return values["loss/total"]
 
@@ -117,16 +124,16 @@ class _ModelStage:
         """An open-loop picture of held-out windows or, without any, of some that are learnt."""
         side = "val" if self._held else "train"
         with own_randomness():
-            pictures = open_loop_pictures(self._trainer.model, self._trainer.inputs(self._shown))
+            pictures = open_loop_pictures(self.trainer.model, self.trainer.inputs(self._shown))
         for key, picture in pictures.items():
             log.image(step, f"{side}/open_loop/{key}", picture)
             save_picture(self._run.path / "pictures", key, step, picture)
 
     def advice(self) -> str:
-        return f"--set optimizer.rate={self._trainer.rate / 3:.1g}"
+        return f"--set optimizer.rate={self.trainer.rate / 3:.1g}"
 
     def tensors(self) -> dict[str, Tensor]:
-        return self._trainer.tensors()
+        return self.trainer.tensors()
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        self._trainer.restore(tensors)
+        self.trainer.restore(tensors)

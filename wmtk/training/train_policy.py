@@ -12,7 +12,8 @@ from torch import Tensor
 from wmtk.datasets import Batch, Dataset, Schema, Source
 from wmtk.errors import ConfigError, DatasetError, RunError
 from wmtk.models.actions import actions_of
-from wmtk.models.world_model import WorldModel
+from wmtk.models.rssm import State
+from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.batches import ActionCodec, to_inputs
 from wmtk.training.checkpoint import Checkpoint, module_tensors, restore_module
 from wmtk.training.data import make_sampler, require_same_spaces
@@ -66,7 +67,8 @@ def train_policy(
     if run is not None and origin is not run:
         _require_same_weights(run, saved)
     torch.manual_seed(seed)
-    stage = _PolicyStage(settings, schema, saved, torch.device(device))
+    model = frozen_model(settings, schema, saved, torch.device(device))
+    stage = PolicyStage(settings, schema, model)
     about = {
         "seed": seed,
         "data": [identity(source) for source in chosen],
@@ -133,45 +135,58 @@ def _require_same_weights(run: Run, saved: Checkpoint) -> None:
         )
 
 
-class _PolicyStage:
-    """A policy trainer that starts from a frozen model's states of recorded data."""
+def frozen_model(
+    config: TrainingConfig, schema: Schema, saved: Checkpoint, device: torch.device
+) -> WorldModel:
+    """The world model of a checkpoint, which nobody is to train."""
+    codec = ActionCodec(schema.action)
+    model = WorldModel(config.model, schema.obs, codec.size).to(device)
+    model.requires_grad_(False).eval()
+    restore_module("model", model, saved.tensors)
+    return model
 
-    def __init__(
-        self, config: TrainingConfig, schema: Schema, saved: Checkpoint, device: torch.device
-    ) -> None:
-        self._device = device
+
+class PolicyStage:
+    """A policy trainer that starts from a model's states of recorded data."""
+
+    def __init__(self, config: TrainingConfig, schema: Schema, model: WorldModel) -> None:
+        self._model = model
         self._codec = ActionCodec(schema.action)
-        self._model = WorldModel(config.model, schema.obs, self._codec.size).to(device)
-        self._model.requires_grad_(False).eval()
-        restore_module("model", self._model, saved.tensors)
-        self._trainer = PolicyTrainer(config.behaviour, self._model, actions_of(schema.action))
+        self.trainer = PolicyTrainer(config.behaviour, model, actions_of(schema.action))
+
+    @torch.no_grad()
+    def see(self, batch: Batch) -> tuple[Inputs, State]:
+        """A batch as tensors, and the states that the model takes its rows for."""
+        inputs = to_inputs(batch, self._codec, next(self._model.parameters()).device)
+        return inputs, self._model.observe(inputs)
+
+    def learn(self, inputs: Inputs, post: State, step: int) -> Mapping[str, Tensor]:
+        """One gradient step from states (B, T, …) that somebody has found already."""
+        return self.trainer.update(self.trainer.starts(post, inputs), step)
 
     def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
-        inputs = to_inputs(batch, self._codec, self._device)
-        with torch.no_grad():
-            post = self._model.observe(inputs)
-        return self._trainer.update(self._trainer.starts(post, inputs), step)
+        return self.learn(*self.see(batch), step)
 
     def report(self, metrics: Mapping[str, Tensor]) -> Report:
-        values = self._trainer.report([metrics])
+        values = self.trainer.report([metrics])
         shown = {
             "imagined return": values.get("imagined/return", values["imagined/reward"]),
             "value": values["critic/value"],
             "entropy": values["entropy/actor"],
         }
-        values |= {f"rate/{name}": rate for name, rate in self._trainer.rates.items()}
+        values |= {f"rate/{name}": rate for name, rate in self.trainer.rates.items()}
         return Report({f"train/{name}": value for name, value in values.items()}, shown)
 
     def look(self, log: MetricsLog, step: int, *, last: bool) -> float | None:
         return None
 
     def advice(self) -> str:
-        rates = self._trainer.rates.items()
+        rates = self.trainer.rates.items()
         return " ".join(f"--set behaviour.{name}.rate={rate / 3:.1g}" for name, rate in rates)
 
     def tensors(self) -> dict[str, Tensor]:
-        return module_tensors("model", self._model) | self._trainer.tensors()
+        return module_tensors("model", self._model) | self.trainer.tensors()
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         restore_module("model", self._model, tensors)
-        self._trainer.restore(tensors)
+        self.trainer.restore(tensors)
