@@ -63,14 +63,13 @@ PRESETS: Mapping[str, Changes] = {
         "optimizer.rate": 1e-3,
         "behaviour.layers": 2,
         "behaviour.units": 128,
-        "behaviour.horizon": 10,
-        "behaviour.starts": 48,
+        "behaviour.horizon": 8,
         "behaviour.reinforce": None,
         "behaviour.actor.rate": 3e-4,
         "behaviour.critic.rate": 3e-4,
         # Many small updates: for the same time on two cores they teach as much as few large ones.
-        "data.batch_size": 6,
-        "data.length": 10,
+        "data.batch_size": 5,
+        "data.length": 8,
     },
 }
 
