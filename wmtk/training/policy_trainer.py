@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from wmtk.config import Config
+from wmtk.errors import RunError
 from wmtk.models.actions import Actions
 from wmtk.models.behaviour import Behaviour, Objective
-from wmtk.models.imagination import Starts
+from wmtk.models.disagreement import novelty, penalised
+from wmtk.models.imagination import Dream, Starts
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.checkpoint import (
@@ -22,8 +25,11 @@ from wmtk.training.checkpoint import (
     restore_optimizer,
 )
 from wmtk.training.divergence import require_finite
+from wmtk.training.ensemble_trainer import EnsembleConfig, EnsembleTrainer
 from wmtk.training.optimizer import Optimizer, OptimizerConfig
 from wmtk.training.schedules import Schedule, value
+
+TASK, EXPLORER = "behaviour", "explorer"  # who learns, in the names of what is saved
 
 
 class BehaviourConfig(Config):
@@ -43,6 +49,11 @@ class BehaviourConfig(Config):
     entropy: Schedule = 1e-3  # η
     long_term_entropy: bool = False  # whether the entropy of later actions counts as a reward
     slow_every: int = Field(100, ge=1)  # updates after which the slow critic is a new copy
+    # P: what a unit of disagreement (wmtk.models.disagreement) takes off the imagined reward.
+    penalty: float = Field(0.0, ge=0)
+    # Whether there is a second actor, which is rewarded by disagreement and nothing else.
+    explore: Literal["disagreement"] | None = None
+    ensemble: EnsembleConfig = EnsembleConfig()  # for these two; without them there is none
     actor: OptimizerConfig = OptimizerConfig(rate=4e-5)
     critic: OptimizerConfig = OptimizerConfig(rate=1e-4)
 
@@ -50,17 +61,29 @@ class BehaviourConfig(Config):
 class PolicyTrainer:
     """An actor and a critic with their optimisers, for the states of a world model.
 
-    The model is only looked at: it may be frozen, or be trained by someone else in between.
+    The model is only looked at: it may be frozen, or be trained by someone else in between. Where
+    the settings ask for it, an ensemble learns how far the data goes, and a second actor explores.
     """
 
     def __init__(self, config: BehaviourConfig, model: WorldModel, actions: Actions) -> None:
         self.config, self.model, self.actions = config, model, actions
-        device = next(model.parameters()).device
-        behaviour = Behaviour(model.rssm.feat_size, actions, config.layers, config.units)
-        self.behaviour = behaviour.to(device)
-        self._actor = Optimizer(config.actor, self.behaviour.actor.parameters())
-        self._critic = Optimizer(config.critic, self.behaviour.critic.parameters())
-        self._updates = 0
+        self._task = _Learner(TASK, config, model, actions)
+        self._ensemble = self._explorer = None
+        if config.penalty or config.explore:
+            sizes = config.layers, config.units
+            self._ensemble = EnsembleTrainer(config.ensemble, model, actions.size, *sizes)
+        if config.explore:
+            self._explorer = _Learner(EXPLORER, config, model, actions)
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """The actor of the task, and its critics."""
+        return self._task.behaviour
+
+    @property
+    def explorer(self) -> Behaviour | None:
+        """The actor that goes where the ensemble disagrees, and its critics."""
+        return None if self._explorer is None else self._explorer.behaviour
 
     def starts(self, post: State, inputs: Inputs) -> Starts:
         """States (B, T, …) of a batch to imagine from: rows that are no padding, all or some."""
@@ -85,20 +108,33 @@ class PolicyTrainer:
             long_term_entropy=config.long_term_entropy,
         )
 
+    def learn(self, post: State, inputs: Inputs, step: int) -> dict[str, Tensor]:
+        """One gradient step of everything from a batch's states (B, T, …); what to log."""
+        metrics = {} if self._ensemble is None else self._ensemble.update(post, inputs, step)
+        return metrics | self.update(self.starts(post, inputs), step)
+
     def update(self, starts: Starts, step: int) -> dict[str, Tensor]:
-        """One gradient step of each; what to log."""
-        if self._updates % self.config.slow_every == 0:
-            self.behaviour.renew_slow()
-        self._updates += 1
+        """One gradient step of each actor and critic; what to log. The ensemble stays as it is."""
         objective = self.objective(step)
-        dream = self.behaviour.imagine(self.model, starts, objective)
-        actor_loss, critic_loss, metrics = self.behaviour.losses(dream, objective)
-        require_finite(step, metrics, {}, self.behaviour)
-        metrics["gradient/actor"] = self._actor.update(actor_loss, step)
-        metrics["gradient/critic"] = self._critic.update(critic_loss, step)
-        norms = {name: metrics[name] for name in ("gradient/actor", "gradient/critic")}
-        require_finite(step, norms, {}, self.behaviour)
+        metrics = self._task.update(starts, objective, step, self._penalised)
+        if self._explorer is not None:
+            metrics |= self._explorer.update(starts, objective, step, self._novel)
         return metrics
+
+    def _penalised(self, dream: Dream) -> tuple[Tensor, dict[str, Tensor]]:
+        if not self.config.penalty:
+            return dream.reward, {}
+        doubt = self._doubt(dream)
+        metrics = {"disagreement/imagined": doubt.detach().mean()}
+        return penalised(dream, doubt, self.config.penalty), metrics
+
+    def _novel(self, dream: Dream) -> tuple[Tensor, dict[str, Tensor]]:
+        doubt = self._doubt(dream)
+        return novelty(dream, doubt), {"disagreement/imagined": doubt.detach().mean()}
+
+    def _doubt(self, dream: Dream) -> Tensor:
+        assert self._ensemble is not None, self.config
+        return self._ensemble.judge(dream)
 
     def report(self, metrics: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
         """The metrics of one update or the mean of several."""
@@ -107,19 +143,75 @@ class PolicyTrainer:
     @property
     def rates(self) -> dict[str, float]:
         """The learning rates of the last update."""
-        learners = {"actor": self._actor, "critic": self._critic}
+        learners = {"actor": self._task.actor, "critic": self._task.critic}
+        if self._ensemble is not None:
+            learners["ensemble"] = self._ensemble.optimizer
         return {name: float(x.adam.param_groups[0]["lr"]) for name, x in learners.items()}
 
     def tensors(self) -> dict[str, Tensor]:
+        parts = (self._task, self._ensemble, self._explorer)
+        return {k: v for part in parts if part is not None for k, v in part.tensors().items()}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        parts = {TASK: self._task, "ensemble": self._ensemble, EXPLORER: self._explorer}
+        for name, part in parts.items():
+            if part is None:
+                continue
+            if not any(key.startswith(f"{name}/") for key in tensors):
+                raise RunError(
+                    f"What was saved has no {name}, which these settings need.",
+                    "Start a new run: behaviour.penalty and behaviour.explore cannot begin later.",
+                )
+            part.restore(tensors)
+
+
+Judge = Callable[[Dream], tuple[Tensor, dict[str, Tensor]]]  # rewards (H, N), and what to log
+
+
+class _Learner:
+    """One actor with its critics and their optimisers."""
+
+    def __init__(
+        self, name: str, config: BehaviourConfig, model: WorldModel, actions: Actions
+    ) -> None:
+        self._name, self._config, self._model = name, config, model
+        behaviour = Behaviour(model.rssm.feat_size, actions, config.layers, config.units)
+        self.behaviour = behaviour.to(next(model.parameters()).device)
+        self.actor = Optimizer(config.actor, self.behaviour.actor.parameters())
+        self.critic = Optimizer(config.critic, self.behaviour.critic.parameters())
+        self._updates = 0
+
+    def update(
+        self, starts: Starts, objective: Objective, step: int, judge: Judge
+    ) -> dict[str, Tensor]:
+        if self._updates % self._config.slow_every == 0:
+            self.behaviour.renew_slow()
+        self._updates += 1
+        dream = self.behaviour.imagine(self._model, starts, objective)
+        reward, judged = judge(dream)
+        actor_loss, critic_loss, metrics = self.behaviour.losses(dream, objective, reward)
+        metrics |= judged
+        require_finite(step, metrics, {}, self.behaviour)
+        metrics["gradient/actor"] = self.actor.update(actor_loss, step)
+        metrics["gradient/critic"] = self.critic.update(critic_loss, step)
+        norms = {name: metrics[name] for name in ("gradient/actor", "gradient/critic")}
+        require_finite(step, norms, {}, self.behaviour)
+        return {f"{self._prefix('/')}{name}": value for name, value in metrics.items()}
+
+    def tensors(self) -> dict[str, Tensor]:
         return {
-            **module_tensors("behaviour", self.behaviour),
-            **optimizer_tensors("adam/actor", self._actor.adam),
-            **optimizer_tensors("adam/critic", self._critic.adam),
-            "behaviour_updates": torch.tensor(self._updates),
+            **module_tensors(self._name, self.behaviour),
+            **optimizer_tensors(f"adam/{self._prefix('_')}actor", self.actor.adam),
+            **optimizer_tensors(f"adam/{self._prefix('_')}critic", self.critic.adam),
+            f"{self._name}_updates": torch.tensor(self._updates),
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        restore_module("behaviour", self.behaviour, tensors)
-        restore_optimizer("adam/actor", self._actor.adam, tensors)
-        restore_optimizer("adam/critic", self._critic.adam, tensors)
-        self._updates = int(tensors["behaviour_updates"])
+        restore_module(self._name, self.behaviour, tensors)
+        restore_optimizer(f"adam/{self._prefix('_')}actor", self.actor.adam, tensors)
+        restore_optimizer(f"adam/{self._prefix('_')}critic", self.critic.adam, tensors)
+        self._updates = int(tensors[f"{self._name}_updates"])
+
+    def _prefix(self, end: str) -> str:
+        """What tells its names from those of the task's."""
+        return "" if self._name == TASK else f"{self._name}{end}"

@@ -162,7 +162,7 @@ class PolicyStage:
 
     def learn(self, inputs: Inputs, post: State, step: int) -> Mapping[str, Tensor]:
         """One gradient step from states (B, T, …) that somebody has found already."""
-        return self.trainer.update(self.trainer.starts(post, inputs), step)
+        return self.trainer.learn(post, inputs, step)
 
     def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
         return self.learn(*self.see(batch), step)

@@ -1,0 +1,68 @@
+"""Updates of an ensemble of one-step predictors, which tells what the data says nothing about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+from torch import Tensor
+
+from wmtk.models.disagreement import Ensemble, transitions
+from wmtk.models.imagination import Dream
+from wmtk.models.rssm import State
+from wmtk.models.world_model import Inputs, WorldModel
+from wmtk.training.checkpoint import (
+    module_tensors,
+    optimizer_tensors,
+    restore_module,
+    restore_optimizer,
+)
+from wmtk.training.divergence import require_finite
+from wmtk.training.optimizer import Optimizer, OptimizerConfig
+from wmtk.training.schedules import Schedule
+
+
+class EnsembleConfig(OptimizerConfig):
+    """Size and learning of an ensemble. Plan2Explore and offline Dreamers have 5 to 10 members."""
+
+    members: int = Field(5, ge=2)  # M
+    layers: int | None = Field(None, ge=1)  # of each; null: as many as the actor's
+    units: int | None = Field(None, ge=1)  # null: as many as the actor's
+    rate: Schedule = 3e-4
+
+
+class EnsembleTrainer:
+    """An ensemble with its optimiser, for the states of a world model."""
+
+    def __init__(
+        self, config: EnsembleConfig, model: WorldModel, action_size: int, layers: int, units: int
+    ) -> None:
+        ensemble = Ensemble(
+            model.rssm.latent,
+            model.rssm.feat_size + action_size,
+            members=config.members,
+            layers=config.layers or layers,
+            units=config.units or units,
+        )
+        self.ensemble = ensemble.to(next(model.parameters()).device)
+        self.optimizer = Optimizer(config, self.ensemble.parameters())
+
+    def update(self, post: State, inputs: Inputs, step: int) -> dict[str, Tensor]:
+        """One gradient step from the recorded steps of a batch (B, T, …); what to log."""
+        loss, metrics = self.ensemble.loss(transitions(post, inputs))
+        require_finite(step, metrics, {}, self.ensemble)
+        norm = metrics["gradient/ensemble"] = self.optimizer.update(loss, step)
+        require_finite(step, {"gradient/ensemble": norm}, {}, self.ensemble)
+        return metrics
+
+    def judge(self, dream: Dream) -> Tensor:
+        """How much is unknown of each imagined step: (H, N)."""
+        return self.ensemble.judge(dream)
+
+    def tensors(self) -> dict[str, Tensor]:
+        weights = module_tensors("ensemble", self.ensemble)
+        return weights | optimizer_tensors("adam/ensemble", self.optimizer.adam)
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        restore_module("ensemble", self.ensemble, tensors)
+        restore_optimizer("adam/ensemble", self.optimizer.adam, tensors)
