@@ -6,7 +6,14 @@ import torch
 import wmtk.models.imagination as imagination
 from wmtk.models.actions import Actions, Categoricals, TruncatedNormal
 from wmtk.models.behaviour import Behaviour, Objective
-from wmtk.models.gathered import GatheredMLP, draw_rows, one_hot_rows, with_gradient
+from wmtk.models.gathered import (
+    GatheredLinear,
+    GatheredMLP,
+    draw_rows,
+    first_rows,
+    one_hot_rows,
+    with_gradient,
+)
 from wmtk.models.imagination import Dream, Players, Starts, imagine
 from wmtk.models.latents import Categorical
 from wmtk.models.layers import MLP
@@ -158,7 +165,9 @@ def test_a_gathered_perceptron_is_the_perceptron_with_its_gradient() -> None:
     stoch, deter = latent.sample(torch.randn(20, 12)), torch.randn(20, 5)
     feat, weights = torch.cat([deter, stoch], -1), torch.randn(20, 2)
     with torch.no_grad():
-        outputs = GatheredMLP(mlp, 5)(deter, one_hot_rows(latent, stoch))
+        gathered = GatheredMLP(mlp, 5)
+        layer = GatheredLinear([gathered.of_stoch], [gathered.bias], latent.classes)
+        outputs = gathered(deter, *layer(one_hot_rows(latent, stoch)))
     ours = with_gradient(mlp, feat, outputs)
     torch.testing.assert_close(ours, mlp(feat))
     parameters = list(mlp.parameters())
@@ -174,6 +183,6 @@ def test_rows_are_drawn_as_one_hot_samples_are() -> None:
     torch.manual_seed(0)
     sample = latent.sample(stats)
     torch.manual_seed(0)
-    rows = draw_rows(latent, stats)
+    rows = draw_rows(latent, stats, first_rows(latent, stats.device))
     assert torch.equal(one_hot_rows(latent, sample), rows)
     assert torch.equal(torch.zeros(50, 35).scatter_(-1, rows, 1.0), sample)

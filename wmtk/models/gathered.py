@@ -7,6 +7,7 @@ loss reach the weights of a perceptron afterwards, in one pass over all steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,18 +19,22 @@ from wmtk.models.layers import MLP, elu
 
 
 class GatheredLinear:
-    """A linear layer of features (deter, stoch), where stoch is given by the rows of its ones."""
+    """Linear layers of features (deter, stoch), where stoch is given by the rows of its ones.
 
-    def __init__(self, layer: nn.Linear, deter_size: int) -> None:
-        weight = layer.weight.detach()
-        self.weight = weight[:, :deter_size].t()  # (D, U)
-        self.table = weight[:, deter_size:].t().contiguous()  # (S·K, U)
-        self.bias = layer.bias.detach()
+    Layers that see the same states are added up in one go.
+    """
 
-    def __call__(self, deter: Tensor, rows: Tensor) -> Tensor:
-        """deter (M, D), rows (M, S) → (M, U)."""
+    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor], classes: int) -> None:
+        """Weights (U, S·K) and biases (U) of each layer, for variables of K classes."""
+        self.sizes = [len(bias) for bias in biases]
+        self.table = torch.cat([weight.detach().t() for weight in weights], 1)  # (S·K, ΣU)
+        # One class of the first variable is always among those that are added up.
+        self.table[:classes] += torch.cat([bias.detach() for bias in biases])
+
+    def __call__(self, rows: Tensor) -> Sequence[Tensor]:
+        """rows (M, S) → one (M, U) for each layer."""
         gathered = F.embedding_bag(rows, self.table, mode="sum")
-        return gathered.addmm_(deter, self.weight).add_(self.bias)
+        return gathered.split_with_sizes(self.sizes, -1)
 
 
 class GatheredMLP:
@@ -37,11 +42,16 @@ class GatheredMLP:
 
     def __init__(self, mlp: MLP, deter_size: int) -> None:
         self.mlp = mlp
-        self.first = GatheredLinear(_linear(mlp.hidden[0]), deter_size)
+        first = _linear(mlp.hidden[0])
+        self.of_deter = first.weight.detach()[:, :deter_size].t()  # (D, U)
+        self.of_stoch, self.bias = first.weight[:, deter_size:], first.bias
 
-    def __call__(self, deter: Tensor, rows: Tensor) -> list[Tensor]:
-        """The outputs of each hidden layer and, last, of the perceptron itself."""
-        x = elu(self.first(deter, rows))
+    def __call__(self, deter: Tensor, gathered: Tensor) -> list[Tensor]:
+        """What a GatheredLinear of `of_stoch` and `bias` gave (M, U), and deter (M, D) →
+
+        the outputs of each hidden layer and, last, of the perceptron itself.
+        """
+        x = elu(torch.addmm(gathered, deter, self.of_deter))
         outputs = [x]
         for layer in self.mlp.hidden[1:]:
             x = elu(layer(x))
@@ -86,21 +96,20 @@ def with_gradient(mlp: MLP, inputs: Tensor, outputs: list[Tensor]) -> Tensor:
 
 def one_hot_rows(latent: Categorical, stoch: Tensor) -> Tensor:
     """Where the ones of one-hot states (…, S·K) are: (…, S)."""
-    classes = latent.logits(stoch).argmax(-1)
-    return classes + _offsets(latent, stoch.device)
+    return latent.logits(stoch).argmax(-1) + first_rows(latent, stoch.device)
 
 
-def draw_rows(latent: Categorical, stats: Tensor) -> Tensor:
+def draw_rows(latent: Categorical, stats: Tensor, firsts: Tensor) -> Tensor:
     """Like `latent.sample`, but only where the ones are: (…, S)."""
-    logits = latent.logits(stats)
-    total = torch.softmax(logits, -1).cumsum(-1)
-    uniform = torch.rand(*logits.shape[:-1], 1, device=stats.device)
+    uniform = latent.noise(stats).unsqueeze(-1)
+    total = torch.softmax(latent.logits(stats), -1).cumsum(-1)
     # The last sum may be a rounding error below 1: scale by it instead of trusting it.
-    classes = torch.searchsorted(total, uniform * total[..., -1:])
-    return classes.squeeze(-1).clamp_(max=latent.classes - 1) + _offsets(latent, stats.device)
+    classes = torch.searchsorted(total, uniform * total[..., -1:]).squeeze(-1)
+    return classes.clamp_(max=latent.classes - 1).add_(firsts)
 
 
-def _offsets(latent: Categorical, device: torch.device) -> Tensor:
+def first_rows(latent: Categorical, device: torch.device) -> Tensor:
+    """Where the first class of each variable is: (S,)."""
     return torch.arange(0, latent.size, latent.classes, device=device)
 
 

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from wmtk.models.actions import Actions
 from wmtk.models.gathered import (
+    GatheredLinear,
     GatheredMLP,
     draw_rows,
+    first_rows,
     one_hot_rows,
     with_gradient,
 )
@@ -149,7 +151,9 @@ def _imagine_gathered(
         def judge(mlp: MLP, begin: int, end: int) -> list[Tensor]:
             """What a perceptron makes of states `begin` up to `end`."""
             part = slice(begin * N, end * N)
-            return GatheredMLP(mlp, D)(deter[part], rows[part])
+            gathered = GatheredMLP(mlp, D)
+            layer = GatheredLinear([gathered.of_stoch], [gathered.bias], latent.classes)
+            return gathered(deter[part], *layer(rows[part]))
 
         reward = judge(model.reward_head, 0, H)[-1].view(H, N)
         following = judge(players.slow, 1, H + 1)[-1].view(H, N)
@@ -179,20 +183,21 @@ def _roll_out(
     """feat (H+1, N, F), rows (H+1, N, S), action (H, N, A), the actor's layers (H·N, …) each."""
     rssm, D = model.rssm, model.rssm.config.deter
     N = len(starts.discount)
-    actor = GatheredMLP(players.actor, D)
-    table = rssm.from_stoch.weight.t().contiguous()  # (S·K, U)
+    actor, to_cell = GatheredMLP(players.actor, D), rssm.from_action
+    both = [rssm.from_stoch.weight, actor.of_stoch], [to_cell.bias, actor.bias]
+    layer, of_action = GatheredLinear(*both, latent.classes), to_cell.weight.t()
     feat = starts.state.deter.new_zeros(horizon + 1, N, rssm.feat_size)
     deter, rows = starts.state.deter, one_hot_rows(latent, starts.state.stoch)
+    firsts = first_rows(latent, rows.device)
     all_rows, all_actions = [rows], []
     outputs: list[list[Tensor]] = []
     feat[0, :, :D] = deter
     for t in range(horizon):
-        outputs.append(actor(deter, rows))
+        projected, seen = layer(rows)
+        outputs.append(actor(deter, seen))
         action = players.actions.sample(outputs[-1][-1])
-        projected = rssm.from_action(action)
-        projected += torch.nn.functional.embedding_bag(rows, table, mode="sum")
-        deter = rssm.cell(elu(projected), deter)
-        rows = draw_rows(latent, rssm.prior(deter))
+        deter = rssm.cell(elu(torch.addmm(projected, action, of_action)), deter)
+        rows = draw_rows(latent, rssm.prior(deter), firsts)
         feat[t + 1, :, :D] = deter
         all_rows.append(rows)
         all_actions.append(action)

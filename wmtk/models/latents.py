@@ -77,6 +77,8 @@ def _softmax_backward(probs: Tensor, grad: Tensor) -> Tensor:
 
 def straight_through_one_hot(logits: Tensor, uniform: Tensor) -> Tensor:
     """Draw one-hot samples (…, K) from logits (…, K) with uniform numbers (…) in [0, 1)."""
+    if not torch.is_grad_enabled():
+        return _one_hot(torch.softmax(logits, -1), uniform)
     sample: Tensor = _StraightThroughOneHot.apply(logits, uniform)  # type: ignore[no-untyped-call]
     return sample
 
