@@ -30,6 +30,7 @@ class Source:
     dataset: Dataset
     weight: float = 1.0
     select: Selection | None = None
+    may_be_empty: bool = False  # nothing is drawn from it then
 
     def table(self) -> EpisodeTable:
         table = self.dataset.episodes
@@ -154,7 +155,7 @@ class SequenceSampler:
         rows = sum(entry.rows for table in tables for entry in table.parts)
         views = []
         for source, table in zip(self.sources, tables, strict=True):
-            if not len(table) and source.weight > 0:
+            if not len(table) and source.weight > 0 and not source.may_be_empty:
                 raise UsageError(
                     f"{source.dataset.path} has no episode to sample"
                     + (" that was selected." if source.select else "."),
@@ -188,7 +189,7 @@ class SequenceSampler:
     def _draw(self, views: Sequence[_View], step: int) -> _Windows:
         B, L = self.batch_size, self.length
         rng = np.random.Generator(np.random.Philox(key=np.array([self.seed, step], np.uint64)))
-        weights = np.array([view.source.weight for view in views])
+        weights = np.array([view.source.weight * bool(len(view.table)) for view in views])
         pick, which, where = rng.random((3, B))
         source = np.searchsorted(np.cumsum(weights / weights.sum()), pick, side="right")
         source = np.minimum(source, len(weights) - 1)

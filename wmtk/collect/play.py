@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -100,6 +101,7 @@ class Play:
         self._on_progress = on_progress
         self._on_message = on_message
         self._obs: dict[int, Observation] = {}
+        self._under_way: dict[int, int] = {}  # by slot, steps
         self._failures_in_a_row = 0
         self._began = time.monotonic()
         self.returns: list[float] = []
@@ -109,11 +111,36 @@ class Play:
     def seconds(self) -> float:
         return time.monotonic() - self._began
 
+    @property
+    def under_way(self) -> int:
+        """Steps of the episodes that have not ended yet."""
+        return sum(self._under_way.values())
+
     def run(self, plans: Sequence[SlotPlan], workers: int | None, timeout: float) -> bool:
         """Fulfil all plans; returns whether Ctrl-C ended it before.
 
         The environments are spread over `workers` processes; 0 keeps them in this one. A process
         that makes no step for `timeout` seconds is replaced.
+        """
+        try:
+            with closing(self.rounds(plans, workers, timeout)) as rounds:
+                for _ in rounds:
+                    pass
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def rounds(
+        self,
+        plans: Sequence[SlotPlan],
+        workers: int | None,
+        timeout: float,
+        longest: int = LONGEST_ROUND,
+    ) -> Generator[None]:
+        """The same round by round, for those who do something else in between.
+
+        A round is one step in each environment or, if the policy need not see what comes of it,
+        up to `longest`. Whoever closes the generator gives up the episodes that are under way.
         """
         count = default_workers(plans[0].task) if workers is None else workers
         count = min(count, len(plans))
@@ -124,33 +151,30 @@ class Play:
                 team.append(LocalWorker(plans, needs_obs))
             for number in range(count):
                 team.append(ProcessWorker(plans[number::count], needs_obs, timeout))
-            return self._run(team)
+            yield from self._rounds(team, 1 if needs_obs else longest)
         finally:
-            for worker in team:
-                worker.close()
+            try:
+                self._sink.close()
+            finally:
+                for worker in team:
+                    worker.close()
 
-    def _run(self, team: Sequence[Worker]) -> bool:
+    def _rounds(self, team: Sequence[Worker], longest: int) -> Iterator[None]:
         todo = {slot for worker in team for slot in worker.slots}
         # Who needs no observations can say what to do next while that before is still played.
-        ahead = not self._policy.needs_obs and not any(isinstance(w, LocalWorker) for w in team)
-        longest = 1 if self._policy.needs_obs else LONGEST_ROUND
+        ahead = longest > 1 and not any(isinstance(worker, LocalWorker) for worker in team)
         length = following = 0  # steps; the first round only resets
-        try:
-            busy = self._send(team, todo, length)
-            ended = time.monotonic()
-            while todo:
-                following = max(1, min(longest, 2 * length or 1, following or 1))
-                next_busy = self._send(team, todo, following) if ahead else []
-                todo -= self._receive(busy)
-                began, ended = ended, time.monotonic()
-                pace = (ended - began) / max(length, 1)
-                busy = next_busy or self._send(team, todo, following)
-                length, following = following, int(ROUND_SECONDS / max(pace, 1e-6))
-        except KeyboardInterrupt:
-            return True
-        finally:
-            self._sink.close()
-        return False
+        busy = self._send(team, todo, length)
+        ended = time.monotonic()
+        while todo:
+            following = max(1, min(longest, 2 * length or 1, following or 1))
+            next_busy = self._send(team, todo, following) if ahead else []
+            todo -= self._receive(busy)
+            began, ended = ended, time.monotonic()
+            pace = (ended - began) / max(length, 1)
+            yield
+            busy = next_busy or self._send(team, todo, following)
+            length, following = following, int(ROUND_SECONDS / max(pace, 1e-6))
 
     def _actions(self, slots: Sequence[int], length: int) -> dict[int, list[NDArray[Any]]]:
         """The actions of a round; slots whose observation is unknown only begin an episode."""
@@ -193,10 +217,12 @@ class Play:
     def _take(self, result: Round) -> None:
         self.played += result.steps
         self._obs |= result.obs
+        self._under_way |= result.under_way
         for slot in result.began:
             self._policy.begin(slot)
         for slot, reason in result.failures.items():
             self._obs.pop(slot, None)
+            self._under_way.pop(slot, None)
             self.dropped += 1
             self._on_message(f"environment {slot}: episode dropped: {reason}")
         self._failures_in_a_row += result.incidents

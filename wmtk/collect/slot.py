@@ -54,6 +54,11 @@ class Slot:
             self.episodes_left is not None and self.episodes_left <= 0
         )
 
+    @property
+    def under_way(self) -> int:
+        """Steps of the episode that is being recorded."""
+        return len(self._actions)
+
     def begin(self) -> Mapping[str, NDArray[Any]]:
         """Reset the environment, making it if need be; the first observation."""
         seed = None

@@ -34,6 +34,7 @@ class Round:
     done: set[int] = field(default_factory=set)  # slots whose plan is fulfilled
     failures: dict[int, str] = field(default_factory=dict)  # slots whose episode was dropped
     incidents: int = 0  # faults behind them: a process that dies takes all its slots along
+    under_way: dict[int, int] = field(default_factory=dict)  # steps of episodes that go on
     steps: int = 0
 
 
@@ -84,7 +85,9 @@ class SlotGroup:
                 result.began.add(number)
                 if slot.done:
                     result.done.add(number)
+                    result.under_way[number] = 0
                     return
+        result.under_way[number] = slot.under_way
         if self._needs_obs and obs is not None:
             result.obs[number] = obs
 

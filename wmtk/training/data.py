@@ -78,6 +78,8 @@ def _side(source: Source, fraction: float, held_out: bool) -> Source:
 def _require_episodes(sources: Sequence[Source], sides: Sequence[Source]) -> None:
     for source, side in zip(sources, sides, strict=True):
         path = source.dataset.path
+        if source.may_be_empty:
+            continue
         if not len(source.table()):
             raise UsageError(
                 f"{path} has no episode to train on, of {len(source.dataset)}.",

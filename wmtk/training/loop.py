@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from wmtk.datasets import Batch, Prefetcher, SequenceSampler, durable
-from wmtk.errors import DivergedError, RunError
+from wmtk.errors import DivergedError, EnvironmentFailedError, RunError
 from wmtk.training.checkpoint import random_tensors, restore_random
 from wmtk.training.metrics import MetricsLog
+from wmtk.training.parts import Parts
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
 from wmtk.version import code_version
@@ -65,16 +66,40 @@ class Stage(Protocol):
     def restore(self, tensors: Mapping[str, Tensor]) -> None: ...
 
 
+class Feed:
+    """Sees to the data while a loop runs. This one has nothing to do: all of it is there."""
+
+    def prepare(self, update: int) -> bool:
+        """Have the data that an update needs; False if somebody said stop meanwhile."""
+        return True
+
+    def report(self) -> Mapping[str, float]:
+        """What to log beside what an update came to, by full name."""
+        return {}
+
+    def state(self) -> Mapping[str, Any]:
+        """What a checkpoint is to remember."""
+        return {}
+
+
 class Loop:
     """Updates of a stage from the batches of a sampler, in a run directory."""
 
     def __init__(
-        self, run: Run, config: TrainingConfig, stage: Stage, sampler: SequenceSampler, watch: Watch
+        self,
+        run: Run,
+        config: TrainingConfig,
+        stage: Stage,
+        sampler: SequenceSampler,
+        watch: Watch,
+        feed: Feed | None = None,
+        parts: Parts | None = None,
     ) -> None:
         self._run, self._config = run, config
         self._stage, self._sampler, self._watch = stage, sampler, watch
+        self._feed, self._parts = feed or Feed(), parts or Parts()
         self.updates = 0  # made by this process
-        self._step = 0
+        self.step = 0  # how many were ever made
         self._best: float | None = None  # the lowest loss that the stage looked at so far
         self._resumed = False
         self._shown: Mapping[str, float] = {}
@@ -89,35 +114,49 @@ class Loop:
         self._stage.restore(saved.tensors)
         restore_random(saved.tensors)
         self._sampler.restore(saved.state["sampler"])
-        self._step, self._best = saved.step, saved.state["best"]
+        self.step, self._best = saved.step, saved.state["best"]
 
     def run(self, steps: int) -> None:
         """Update until there were `steps` of them, or somebody says stop."""
-        if self._step >= steps:
+        if self.step >= steps:
             return
         cadence = self._config.cadence
-        log = MetricsLog(self._run.path, self._step if self._resumed else None)
+        log = MetricsLog(self._run.path, self.step if self._resumed else None)
         with closing(log), Prefetcher(self._sampler) as batches:
-            clock = _Clock(batches, self._step)
+            clock = _Clock(batches, self.step)
             ends = False
             while not ends:
-                metrics = self._update(next(batches))
-                last = self._step == steps
+                if not self._prepare(steps):
+                    self._save(steps, best=False)
+                    return
+                with self._parts.timed("data wait"):
+                    batch = next(batches)
+                metrics = self._update(batch)
+                last = self.step == steps
                 ends = last or self._watch.stop()
-                if last or self._step % cadence.log == 0:
+                if last or self.step % cadence.log == 0:
                     self._report(log, metrics, clock)
-                better = self._is_better(self._stage.look(log, self._step, last=last))
-                if ends or better or self._step % cadence.checkpoint == 0:
+                better = self._is_better(self._stage.look(log, self.step, last=last))
+                if ends or better or self.step % cadence.checkpoint == 0:
                     self._save(steps, best=better)
-                self._watch.on_progress(TrainProgress(self._step, self._shown, self._waiting))
+                self._watch.on_progress(TrainProgress(self.step, self._shown, self._waiting))
+
+    def _prepare(self, steps: int) -> bool:
+        try:
+            return self._feed.prepare(self.step + 1)
+        except EnvironmentFailedError as error:
+            if self.updates:
+                self._save(steps, best=False)
+            hint = f"Everything is saved: --resume goes on. {error.hint}"
+            raise EnvironmentFailedError(error.message, hint) from error
 
     def _update(self, batch: Batch) -> Mapping[str, Tensor]:
-        step = self._step + 1
+        step = self.step + 1
         try:
             metrics = self._stage.update(batch, step)
         except DivergedError as error:
             raise DivergedError(error.message, f"{error.hint}\n{self._last_good()}") from error
-        self._step = step
+        self.step = step
         self.updates += 1
         return metrics
 
@@ -131,9 +170,9 @@ class Loop:
 
     def _report(self, log: MetricsLog, metrics: Mapping[str, Tensor], clock: _Clock) -> None:
         report = self._stage.report(metrics)
-        rate, self._waiting = clock.lap(self._step)
+        rate, self._waiting = clock.lap(self.step)
         times = {"time/updates_per_second": rate, "time/data_wait": self._waiting}
-        log.scalars(self._step, {**report.values, **times})
+        log.scalars(self.step, {**report.values, **times, **self._feed.report()})
         self._shown = report.shown
 
     def _is_better(self, loss: float | None) -> bool:
@@ -143,6 +182,8 @@ class Loop:
         return True
 
     def _save(self, steps: int, *, best: bool) -> None:
+        if not self.step:
+            return
         state = {
             "sampler": self._sampler.state(),
             "best": self._best,
@@ -150,9 +191,11 @@ class Loop:
             "data": self._run.about["data"],
             "config": self._config.model_dump(),
             "code_version": code_version(),
+            **self._feed.state(),
         }
-        tensors = self._stage.tensors() | random_tensors()
-        self._run.checkpoints.save(self._step, tensors, state, best=best)
+        with self._parts.timed("saving"):
+            tensors = self._stage.tensors() | random_tensors()
+            self._run.checkpoints.save(self.step, tensors, state, best=best)
 
 
 class _Clock:
@@ -181,9 +224,10 @@ def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
         return None
     run = Run(out)
     if run.kind != kind:
+        command = run.kind if run.kind == "online" else f"train-{run.kind}"
         raise RunError(
             f"{out} is a {run.kind} run, not a {kind} run.",
-            f"Resume it with `wmtk train-{run.kind}`, or choose another --out.",
+            f"Resume it with `wmtk {command}`, or choose another --out.",
         )
     return run
 
@@ -204,15 +248,22 @@ def kept(run: Run | None, name: str, asked: float | None, default: float) -> flo
 
 def train(loop: Loop, run: Run, config: TrainingConfig, steps: int, *, resumed: bool) -> Run:
     """Run the loop in its directory; one in which nothing was learnt is removed again."""
+    with occupied(run, lambda: resumed or loop.updates > 0):
+        if resumed:
+            loop.restore()
+            run.change_config(config)
+        run.note_command()
+        loop.run(steps)
+    return run
+
+
+@contextmanager
+def occupied(run: Run, is_worth_keeping: Callable[[], bool]) -> Iterator[None]:
+    """Keep others out of a run directory; if an error leaves it worthless, it is removed."""
     try:
         with run.held():
-            if resumed:
-                loop.restore()
-                run.change_config(config)
-            run.note_command()
-            loop.run(steps)
+            yield
     except BaseException:
-        if not resumed and not loop.updates:
+        if not is_worth_keeping():
             durable.remove_tree(run.path)  # the next attempt needs no other name
         raise
-    return run

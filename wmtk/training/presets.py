@@ -15,17 +15,19 @@ from wmtk.models.world_model import WorldModelConfig
 from wmtk.training.cadence import Cadence
 from wmtk.training.data import DataConfig
 from wmtk.training.optimizer import OptimizerConfig
+from wmtk.training.pace import OnlineConfig
 from wmtk.training.policy_trainer import BehaviourConfig
 
 
 class TrainingConfig(Config):
-    """All settings of training a world model, and an actor and a critic inside of it."""
+    """All settings: of a world model, of an actor and a critic inside of it, and of playing."""
 
     model: WorldModelConfig = WorldModelConfig()
     optimizer: OptimizerConfig = OptimizerConfig(rate=2e-4)
     behaviour: BehaviourConfig = BehaviourConfig()
     data: DataConfig = DataConfig()
     cadence: Cadence = Cadence()
+    online: OnlineConfig = OnlineConfig()
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     compile: bool = False
 
@@ -44,6 +46,10 @@ _DMC: Changes = {
     "behaviour.entropy": 1e-4,
     "behaviour.actor.rate": 8e-5,
     "behaviour.critic.rate": 8e-5,
+    "online.prefill": 1000,
+    "online.pretrain": 100,
+    "online.every": 5,
+    "online.evaluate": 10_000,
 }
 
 PRESETS: Mapping[str, Changes] = {
@@ -70,6 +76,12 @@ PRESETS: Mapping[str, Changes] = {
         # Many small updates: for the same time on two cores they teach as much as few large ones.
         "data.batch_size": 5,
         "data.length": 8,
+        "online.prefill": 1000,
+        "online.pretrain": 100,
+        "online.every": 4,
+        "online.envs": 4,
+        "online.evaluate": 2000,
+        "online.episodes": 10,
     },
 }
 
@@ -85,6 +97,7 @@ ABLATIONS: Mapping[str, Changes] = {
     "no-policy-reinforce": {"behaviour.reinforce": 0.0},
     "long-term-entropy": {"behaviour.long_term_entropy": True},
     "mixed-gradients": {"behaviour.reinforce": 0.9},
+    "random-data": {"online.actor": "random"},
     "schedules": {
         "behaviour.entropy": {"start": 3e-3, "end": 3e-4, "steps": _SCHEDULED},
         "behaviour.reinforce": {"start": 0.9, "end": 1.0, "steps": _SCHEDULED},

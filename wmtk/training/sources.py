@@ -47,6 +47,12 @@ def as_before(run: Run, sources: Sequence[Source]) -> list[Source]:
     return opened
 
 
+def pinned(source: Source) -> Source:
+    """The source as it is now, whatever becomes of its dataset."""
+    dataset = source.dataset
+    return replace(source, dataset=Dataset.open(dataset.path, version=dataset.version))
+
+
 def _back(source: Source, version: int) -> Source:
     """The source as it was: a dataset that has grown since is read at its earlier version."""
     if source.dataset.version == version:

@@ -69,7 +69,7 @@ def train_model(
         "env": dict(dataset.env),
     }
     begun = run or Run.create(out, "model", config, about)
-    stage = ModelStage(begun, config, trainer, held, shown)
+    stage = ModelStage(begun, config, trainer, held, lambda: shown)
     loop = Loop(begun, config, stage, sampler, Watch(on_progress, stop))
     with exhaustion_explained(trainer, config.data):
         return train(loop, begun, config, steps, resumed=run is not None)
@@ -84,7 +84,7 @@ class ModelStage:
         config: TrainingConfig,
         trainer: ModelTrainer,
         held: Sequence[Batch],
-        shown: Batch,
+        shown: Callable[[], Batch],
     ) -> None:
         self._run, self._config, self.trainer = run, config, trainer
         self._held, self._shown = held, shown
@@ -124,7 +124,7 @@ class ModelStage:
         """An open-loop picture of held-out windows or, without any, of some that are learnt."""
         side = "val" if self._held else "train"
         with own_randomness():
-            pictures = open_loop_pictures(self.trainer.model, self.trainer.inputs(self._shown))
+            pictures = open_loop_pictures(self.trainer.model, self.trainer.inputs(self._shown()))
         for key, picture in pictures.items():
             log.image(step, f"{side}/open_loop/{key}", picture)
             save_picture(self._run.path / "pictures", key, step, picture)

@@ -1,0 +1,157 @@
+"""The whole agent: it plays, learns a model of what it saw, and learns to act inside of it.
+
+Nothing is done here that the four stages do not do; they only take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from wmtk.collect import RandomPolicy, schema_of
+from wmtk.collect.evaluator import EVALUATION
+from wmtk.datasets import Batch, Source
+from wmtk.envs import ResolvedTask
+from wmtk.errors import RunError, UsageError
+from wmtk.training.agent import Agent, AgentStage
+from wmtk.training.data import fixed_batches, make_sampler
+from wmtk.training.examining import examine
+from wmtk.training.fit import require_fit
+from wmtk.training.loop import Loop, Watch, existing_run, kept, occupied
+from wmtk.training.memory import exhaustion_explained
+from wmtk.training.openloop import CONTEXT, HORIZON
+from wmtk.training.parts import Parts
+from wmtk.training.playing import Playing
+from wmtk.training.presets import TrainingConfig
+from wmtk.training.progress import Observer, OnlineProgress
+from wmtk.training.replay import Replay, was_played
+from wmtk.training.run import Run
+from wmtk.training.sources import as_before, identity, pinned
+from wmtk.training.supply import Supply, prefill
+from wmtk.training.train_model import CHOICE, ModelStage
+
+
+def online(
+    task: ResolvedTask,
+    out: Path,
+    config: TrainingConfig,
+    *,
+    steps: int,
+    sources: Sequence[Source] = (),
+    init: Path | None = None,
+    seed: int | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    workers: int | None = None,
+    timeout: float = 60.0,
+    on_progress: Callable[[OnlineProgress], None] = lambda _: None,
+    on_message: Callable[[str], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Play `steps` agent steps of a task in all, in whole episodes, and learn from them meanwhile.
+
+    First come random steps, then updates of the model and of the behaviour at the train ratio of
+    `config.online`. `sources` are learnt from as well; `init` is a run whose networks are taken
+    over. `resume` goes on with a run that is there already: with every episode that was whole, and
+    from its newest checkpoint.
+    """
+    run = existing_run(out, "online", resume=resume)
+    updates = _require_updates(config, steps)
+    schema = schema_of(task)
+    seed = int(kept(run, "seed", seed, 0))
+    sources = [pinned(source) for source in sources] if run is None else as_before(run, sources)
+    for source in sources:
+        require_fit(schema, source.dataset.schema, f"{task.task} and {source.dataset.path}")
+    agent = Agent(config, schema, seed, torch.device(device))
+    about = {
+        "seed": seed,
+        "data": [identity(source) for source in sources],
+        "schema": schema.to_json(),
+        "env": task.settings,
+        "init": _take_over(agent, init) if init and not run else None,
+    }
+    if run is not None:
+        _require_same_task(run, task)
+    begun = run or Run.create(out, "online", config, about)
+    with occupied(begun, lambda: run is not None or begun.step > 0 or was_played(out)):
+        begun.note_command()
+        parts = Parts()
+        replay = Replay(out, task, config.online.capacity)
+        observer = Observer(out, task.action_repeat, replay, parts, on_progress)
+        playing = Playing(task, seed, workers, timeout, stop, observer.round, on_message)
+        if not prefill(config.online, playing, replay):
+            return begun
+        data = [*sources, Source(replay.dataset, may_be_empty=bool(sources))]
+        stage = _stage(begun, config, agent, data, playing, observer, parts)
+        dice = [seed, replay.episodes]
+        player = agent.player(sample=True, seed=dice)
+        actor = player if config.online.actor == "learnt" else RandomPolicy(schema.action, dice)
+        with Supply(config.online, playing, replay, actor, parts, steps) as supply:
+            sampler = make_sampler(config.data, data, seed)
+            supply.follow(sampler)
+            watch = Watch(observer.update, stop)
+            loop = Loop(begun, config, stage, sampler, watch, supply, parts)
+            replay.label = lambda: f"{out.name}@{loop.step}"
+            if run is not None:
+                loop.restore()
+                begun.change_config(config)
+            with exhaustion_explained(agent.model, config.data):
+                loop.run(updates)
+            if not stop():
+                supply.finish()
+    return begun
+
+
+def _stage(
+    run: Run,
+    config: TrainingConfig,
+    agent: Agent,
+    data: Sequence[Source],
+    playing: Playing,
+    observer: Observer,
+    parts: Parts,
+) -> AgentStage:
+    """What is learnt, what is drawn, and how it is examined."""
+
+    def shown() -> Batch:
+        wide = config.data.changed({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
+        return fixed_batches(wide, data, playing.seed, 0.0, 1)[0]
+
+    def examined() -> dict[str, float] | None:
+        policy = agent.player(sample=False, seed=[playing.seed, EVALUATION])
+        report = examine(playing, agent.schema, policy, config.online.episodes)
+        return None if report is None else observer.examined(report)
+
+    model = ModelStage(run, config, agent.model, [], shown)
+    return AgentStage(config.online, agent, model, examined, parts)
+
+
+def _take_over(agent: Agent, init: Path) -> dict[str, object]:
+    """Begin with the networks of another run; what to remember of it."""
+    saved = Run(init).checkpoints.load()
+    agent.take_over(saved)
+    return {"run": str(init), "step": saved.step, "hash": saved.hash}
+
+
+def _require_updates(config: TrainingConfig, steps: int) -> int:
+    updates = config.online.updates_at(steps)
+    if not updates:
+        first = config.online.steps_for(1)
+        raise UsageError(
+            f"After {steps:,} steps nothing is learnt yet: the first update waits for {first:,}.",
+            "Play more --steps, or fewer random ones: --set online.prefill=1000.",
+        )
+    return updates
+
+
+def _require_same_task(run: Run, task: ResolvedTask) -> None:
+    before, now = dict(run.about["env"]), dict(task.settings)
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if changed := [name for name in names if name != "versions"]:
+        name = changed[0]
+        raise RunError(
+            f"{run.path} plays with {name} {before.get(name)}, not {now.get(name)}.",
+            "Resume it with the same task and options, or start a new run.",
+        )

@@ -1,0 +1,33 @@
+"""Where the time goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Parts:
+    """Seconds spent in the named parts of a process, which do not overlap."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._began = time.monotonic()
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    def shares(self) -> dict[str, float]:
+        """Of all time so far, what each part took; the rest is `other`."""
+        whole = max(self.elapsed, 1e-9)
+        shares = {name: seconds / whole for name, seconds in self.seconds.items()}
+        return shares | {"other": max(1 - sum(shares.values()), 0.0)}

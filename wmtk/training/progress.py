@@ -1,0 +1,87 @@
+"""How far an online run is, put together from those who play, learn and examine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wmtk.collect import EvalReport
+from wmtk.training.examining import scores
+from wmtk.training.loop import TrainProgress
+from wmtk.training.metrics import read_metrics
+from wmtk.training.parts import Parts
+from wmtk.training.replay import Replay
+
+
+@dataclass(frozen=True)
+class Score:
+    """What an evaluation came to."""
+
+    steps: int  # agent steps that had been played
+    mean_return: float
+
+
+@dataclass(frozen=True)
+class OnlineProgress:
+    """Handed to `on_progress` after every round of play and every update."""
+
+    steps: int  # agent steps, those of unfinished episodes too
+    frames: int  # steps × action repeat
+    updates: int
+    returns: Sequence[float]  # of the episodes in the replay, oldest first
+    episodes: int  # that were ever played
+    scores: Sequence[Score]  # of the evaluations so far
+    losses: Mapping[str, float]  # of the last report: the few that are worth showing
+    shares: Mapping[str, float]  # of the time, by part
+
+
+class Observer:
+    """Is told what happens, and tells on."""
+
+    def __init__(
+        self,
+        folder: Path,
+        action_repeat: int,
+        replay: Replay,
+        parts: Parts,
+        on_progress: Callable[[OnlineProgress], None],
+    ) -> None:
+        self._action_repeat, self._replay, self._parts = action_repeat, replay, parts
+        self._on_progress = on_progress
+        self._steps, self._updates = replay.steps, 0
+        self._losses: Mapping[str, float] = {}
+        self.scores = [
+            Score(int(report["steps/agent"]), report["eval/return"])
+            for report in read_metrics(folder)
+            if report.get("eval/return") is not None
+        ]
+
+    def round(self, steps: int) -> None:
+        """A round was played; `steps` so far."""
+        self._steps = steps
+        self._tell()
+
+    def update(self, progress: TrainProgress) -> None:
+        self._updates, self._losses = progress.step, progress.losses
+        self._tell()
+
+    def examined(self, report: EvalReport) -> dict[str, float]:
+        """An evaluation is over; what to log of it."""
+        values = {"steps/agent": float(self._steps), **scores(report)}
+        self.scores.append(Score(self._steps, values["eval/return"]))
+        return values
+
+    def _tell(self) -> None:
+        self._on_progress(
+            OnlineProgress(
+                steps=self._steps,
+                frames=self._steps * self._action_repeat,
+                updates=self._updates,
+                returns=self._replay.dataset.episodes.total_reward.tolist(),
+                episodes=self._replay.episodes,
+                scores=self.scores,
+                losses=self._losses,
+                shares=self._parts.shares(),
+            )
+        )

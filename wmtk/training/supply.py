@@ -1,0 +1,134 @@
+"""What an online run learns from: episodes that are played while it learns, at the train ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Any
+
+from wmtk.collect import PlayProgress, RandomPolicy, collect
+from wmtk.collect.play import Play, make_plans
+from wmtk.collect.policy import Policy
+from wmtk.datasets import SequenceSampler
+from wmtk.training.loop import Feed
+from wmtk.training.pace import OnlineConfig
+from wmtk.training.parts import Parts
+from wmtk.training.playing import Playing
+from wmtk.training.replay import Replay
+
+ONE_STEP = 1  # at a time, so that learning comes in between exactly when it is due
+
+
+class Supply(Feed):
+    """Plays as many steps as the next update waits for; stores each episode once it is whole.
+
+    Steps of unfinished episodes count for the train ratio. If a process ends or an environment
+    fails, those are lost, and as many are played again before the next update.
+    """
+
+    def __init__(
+        self,
+        config: OnlineConfig,
+        playing: Playing,
+        replay: Replay,
+        policy: Policy,
+        parts: Parts,
+        target: int,
+    ) -> None:
+        self._config, self._playing, self._replay = config, playing, replay
+        self._parts, self._target = parts, target
+        self._sampler: SequenceSampler | None = None
+        self._play = Play(policy, replay, on_message=playing.on_message)
+        plans = make_plans(
+            playing.task,
+            replay.dataset.schema,
+            policy,
+            # Going on with the same seed must not play the same episodes again.
+            seed=(playing.seed, replay.episodes),
+            steps=max(target - replay.steps, 0),
+            envs=config.envs,
+        )
+        self._rounds = self._play.rounds(plans, playing.workers, playing.timeout, ONE_STEP)
+        self._reported = len(replay.returns)
+
+    @property
+    def steps(self) -> int:
+        """All that were ever played and not lost."""
+        return self._replay.steps + self._play.under_way
+
+    def follow(self, sampler: SequenceSampler) -> None:
+        """The sampler is to know of every episode that comes."""
+        self._sampler = sampler
+
+    def prepare(self, update: int) -> bool:
+        return self._play_to(self._config.steps_for(update))
+
+    def finish(self) -> bool:
+        """Play what is left to the end of the last episodes; False if somebody said stop."""
+        return self._replay.steps >= self._target or self._play_to(None)
+
+    def _play_to(self, steps: int | None) -> bool:
+        """Play until there are so many steps, or to the end."""
+        known = self._replay.episodes
+        with self._parts.timed("collect"):
+            while steps is None or self.steps < steps:
+                if self._playing.stop():
+                    return False
+                if next(self._rounds, self) is self:
+                    break
+                self._playing.on_round(self.steps)
+            if self._sampler is not None and self._replay.episodes > known:
+                self._sampler.refresh()
+        return True
+
+    def report(self) -> Mapping[str, float]:
+        new = self._replay.returns[self._reported :]
+        self._reported += len(new)
+        values: dict[str, float] = {
+            "steps/agent": self.steps,
+            "steps/frames": self.steps * self._playing.task.action_repeat,
+            "replay/episodes": self._replay.dataset.num_episodes,
+            "replay/steps": self._replay.dataset.num_steps,
+        }
+        values |= {f"time/{name}": share for name, share in self._parts.shares().items()}
+        return values | ({"return/train": fmean(new)} if new else {})
+
+    def state(self) -> Mapping[str, Any]:
+        return {"agent_steps": self._target}
+
+    def __enter__(self) -> Supply:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._rounds.close()
+
+
+def prefill(config: OnlineConfig, playing: Playing, replay: Replay) -> bool:
+    """Random play, as `wmtk collect` does it; False if somebody said stop."""
+    begun_at = replay.steps
+    steps = config.prefill - begun_at
+    if steps <= 0:
+        return True
+
+    def watch(progress: PlayProgress) -> None:
+        if playing.stop():
+            raise KeyboardInterrupt
+        playing.on_round(begun_at + progress.played)
+
+    dataset, seed = replay.dataset, playing.seed
+    dataset.capacity = None  # until the steps are counted, none may go
+    report = collect(
+        playing.task,
+        dataset,
+        RandomPolicy(dataset.schema.action, [seed, dataset.next_episode]),
+        seed=seed,
+        steps=steps,
+        envs=config.envs,
+        workers=playing.workers,
+        timeout=playing.timeout,
+        on_progress=watch,
+        on_message=playing.on_message,
+    )
+    dataset.capacity = replay.capacity
+    replay.recount()
+    return not report.interrupted
