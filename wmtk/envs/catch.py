@@ -16,13 +16,15 @@ Image = NDArray[np.uint8]
 BALLS = 5  # an episode
 BALL = 12  # pixels: large, or a reconstruction loss does not notice it
 PADDLE_WIDTH, PADDLE_HEIGHT = 16, 6
-BRIGHTNESS_BALL, BRIGHTNESS_PADDLE = 255, 160
+BRIGHTNESS_BALL, BRIGHTNESS_PADDLE, BRIGHTNESS_MARK = 255, 160, 120
+MARK_WIDTH, MARK_HEIGHT, MARK_PITCH = 10, 3, 13  # at the top, one for each ball still to come down
 FALL = 15  # steps from the top to the paddle: the reward lies within a horizon of 15
 PADDLE_SPEED = 2  # pixels a step: who only follows the ball comes too late one time in ten
 MAX_DRIFT = 3  # pixels a step, drawn uniformly from −3 … 3
 DRIFT_CHANGE = 0.1  # probability a step
 BALL_RANGE, PADDLE_RANGE = SIZE - BALL, SIZE - PADDLE_WIDTH  # left edges run over 0 … range
-HEIGHTS = [round(t * (SIZE - PADDLE_HEIGHT - BALL) / FALL) for t in range(FALL + 1)]
+TOP = MARK_HEIGHT + 1
+HEIGHTS = [TOP + round(t * (SIZE - PADDLE_HEIGHT - BALL - TOP) / FALL) for t in range(FALL + 1)]
 EPISODE_STEPS = BALLS * (FALL + 1) - 1
 
 # Mean undiscounted returns, computed exactly by `wmtk.envs.catch_optimum` (dynamic programming over
@@ -37,11 +39,20 @@ def caught(ball: Any, paddle: Any) -> Any:
     return (ball + BALL / 2 >= paddle) & (ball + BALL / 2 <= paddle + PADDLE_WIDTH)
 
 
+def _background(left: int) -> Image:
+    """The picture without ball and paddle, while so many balls are to come down."""
+    image = np.zeros((SIZE, SIZE, 1), np.uint8)
+    for start in range(1, 1 + MARK_PITCH * left, MARK_PITCH):
+        image[:MARK_HEIGHT, start : start + MARK_WIDTH] = BRIGHTNESS_MARK
+    return image
+
+
 class CatchEnv(gym.Env[Image, np.int64]):
     """Actions: left, stay, right. Reward +1 for a ball caught, −1 for one missed.
 
     Each step the paddle moves, then the ball falls. With probability DRIFT_CHANGE, and always on
-    the first step of a ball, its drift is drawn anew; at a wall it turns round.
+    the first step of a ball, its drift is drawn anew; at a wall it turns round. The marks at the
+    top are the balls still to come down: who sees them can tell when the episode ends.
     `info` has the true factors in image coordinates, 0 … 1 from the top left.
     """
 
@@ -52,7 +63,7 @@ class CatchEnv(gym.Env[Image, np.int64]):
         self.observation_space = spaces.Box(0, 255, (SIZE, SIZE, 1), np.uint8)
         self.action_space = spaces.Discrete(3)
         self._ball = disc(BALL, BRIGHTNESS_BALL)[:BALL, :BALL]
-        self._blank = np.zeros((SIZE, SIZE, 1), np.uint8)
+        self._backgrounds = [_background(left) for left in range(BALLS + 1)]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -90,7 +101,7 @@ class CatchEnv(gym.Env[Image, np.int64]):
         self._time += 1
 
     def _picture(self) -> Image:
-        image = self._blank.copy()
+        image = self._backgrounds[self._left].copy()
         image[-PADDLE_HEIGHT:, self._paddle : self._paddle + PADDLE_WIDTH, 0] = BRIGHTNESS_PADDLE
         top = HEIGHTS[self._time]
         image[top : top + BALL, self._x : self._x + BALL, 0] = self._ball
