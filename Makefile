@@ -3,8 +3,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Headless rendering for dm_control, and the tracer that the fault tests kill writers with.
-SYSTEM_PACKAGES := libegl1 libgl1-mesa-dri strace
+# Headless rendering for dm_control, the tracer that the fault tests kill writers with, and the
+# browser that the tests open reports in.
+SYSTEM_PACKAGES := libegl1 libgl1-mesa-dri strace chromium
 # One worker a core, and idle ones take over tests of busy ones. `make check JOBS=0` uses none.
 JOBS ?= auto
 PYTEST := $(BIN)/pytest -q -n $(JOBS) --dist worksteal
