@@ -11,17 +11,15 @@ import typer
 from wmtk.cli import console
 from wmtk.cli.console import human_count
 from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import existing_run, say, source_of, steps_of
+from wmtk.cli.training import PRESET, config_of, existing_run, say, source_of, steps_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from wmtk.datasets import Source
-    from wmtk.training.presets import TrainingConfig
     from wmtk.training.run import Run
     from wmtk.training.train_model import TrainProgress
 
-PRESET = "tiny"
 STEPS = 10_000
 
 
@@ -108,7 +106,7 @@ def train_model(
     changes = console.settings(overrides or [])
     changes |= {} if precision is None else {"precision": precision.value}
     changes |= {} if compiled is None else {"compile": compiled}
-    config = _config(before, preset, ablate or [], changes)
+    config = config_of(before, preset, ablate or [], changes)
     wanted = steps or steps_of(before, STEPS)
     begun_at = before.step if before else 0
     if before and before.kind == "model" and begun_at >= wanted:
@@ -139,26 +137,6 @@ def train_model(
     if made.step < wanted:
         say("Interrupted; everything is saved. To go on, add --resume to the same command.")
         raise typer.Exit(console.INTERRUPTED)
-
-
-# --- what was asked for ---
-
-
-def _config(
-    run: Run | None, preset: str | None, ablations: list[str], changes: dict[str, Any]
-) -> TrainingConfig:
-    """A preset, or the settings of the run that is resumed, with changes."""
-    from wmtk.training.presets import ABLATIONS, TrainingConfig, named, training_config
-
-    stored = TrainingConfig.build(run.config()) if run else None
-    config = stored if stored and preset is None else training_config(preset or PRESET)
-    for name in ablations:
-        config = config.changed(named("ablation", ABLATIONS, name))
-    config = config.changed(changes)
-    if stored:
-        for name, (old, new) in stored.differences(config).items():
-            say(f"From now on {name} is {new}; it was {old}.")
-    return config
 
 
 # --- what is said ---

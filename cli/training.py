@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wmtk.cli import console
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
     from wmtk.datasets import Source
+    from wmtk.training.presets import TrainingConfig
     from wmtk.training.run import Run
+
+PRESET = "tiny"
 
 
 def say(text: str) -> None:
@@ -33,6 +37,28 @@ def steps_of(run: Run | None, default: int) -> int:
     if run is None or not run.step:
         return default
     return int(run.checkpoints.document()["state"]["steps"])
+
+
+def config_of(
+    run: Run | None,
+    preset: str | None,
+    ablations: Sequence[str],
+    changes: Mapping[str, Any],
+    init: Run | None = None,
+) -> TrainingConfig:
+    """A preset, or the settings of the run that is resumed or begun from, with changes."""
+    from wmtk.training.presets import ABLATIONS, TrainingConfig, named, training_config
+
+    origin = run or init
+    stored = TrainingConfig.build(origin.config()) if origin else None
+    config = stored if stored and preset is None else training_config(preset or PRESET)
+    for name in ablations:
+        config = config.changed(named("ablation", ABLATIONS, name))
+    config = config.changed(changes)
+    if stored and run:
+        for name, (old, new) in stored.differences(config).items():
+            say(f"From now on {name} is {new}; it was {old}.")
+    return config
 
 
 def source_of(

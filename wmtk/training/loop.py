@@ -126,7 +126,9 @@ class Loop:
             clock = _Clock(batches, self.step)
             ends = False
             while not ends:
-                if not self._prepare(steps):
+                with self._saving_if_an_environment_fails(steps):
+                    ready = self._feed.prepare(self.step + 1)
+                if not ready:
                     self._save(steps, best=False)
                     return
                 with self._parts.timed("data wait"):
@@ -136,17 +138,18 @@ class Loop:
                 ends = last or self._watch.stop()
                 if last or self.step % cadence.log == 0:
                     self._report(log, metrics, clock)
-                better = self._is_better(self._stage.look(log, self.step, last=last))
+                with self._saving_if_an_environment_fails(steps):
+                    better = self._is_better(self._stage.look(log, self.step, last=last))
                 if ends or better or self.step % cadence.checkpoint == 0:
                     self._save(steps, best=better)
                 self._watch.on_progress(TrainProgress(self.step, self._shown, self._waiting))
 
-    def _prepare(self, steps: int) -> bool:
+    @contextmanager
+    def _saving_if_an_environment_fails(self, steps: int) -> Iterator[None]:
         try:
-            return self._feed.prepare(self.step + 1)
+            yield
         except EnvironmentFailedError as error:
-            if self.updates:
-                self._save(steps, best=False)
+            self._save(steps, best=False)
             hint = f"Everything is saved: --resume goes on. {error.hint}"
             raise EnvironmentFailedError(error.message, hint) from error
 

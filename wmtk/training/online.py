@@ -5,6 +5,7 @@ Nothing is done here that the four stages do not do; they only take turns.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -59,6 +60,7 @@ def online(
     """
     run = existing_run(out, "online", resume=resume)
     updates = _require_updates(config, steps)
+    _require_data(config, sources)
     schema = schema_of(task)
     seed = int(kept(run, "seed", seed, 0))
     sources = [pinned(source) for source in sources] if run is None else as_before(run, sources)
@@ -70,7 +72,8 @@ def online(
         "data": [identity(source) for source in sources],
         "schema": schema.to_json(),
         "env": task.settings,
-        "init": _take_over(agent, init) if init and not run else None,
+        "steps": steps,
+        "init": _take_over(agent, init, run),
     }
     if run is not None:
         _require_same_task(run, task)
@@ -79,15 +82,15 @@ def online(
         begun.note_command()
         parts = Parts()
         replay = Replay(out, task, config.online.capacity)
-        observer = Observer(out, task.action_repeat, replay, parts, on_progress)
+        observer = Observer(begun, task.action_repeat, replay, parts, on_progress)
         playing = Playing(task, seed, workers, timeout, stop, observer.round, on_message)
         if not prefill(config.online, playing, replay):
             return begun
         data = [*sources, Source(replay.dataset, may_be_empty=bool(sources))]
         stage = _stage(begun, config, agent, data, playing, observer, parts)
         dice = [seed, replay.episodes]
-        player = agent.player(sample=True, seed=dice)
-        actor = player if config.online.actor == "learnt" else RandomPolicy(schema.action, dice)
+        learnt = agent.collector(dice)
+        actor = learnt if config.online.actor == "learnt" else RandomPolicy(schema.action, dice)
         with Supply(config.online, playing, replay, actor, parts, steps) as supply:
             sampler = make_sampler(config.data, data, seed)
             supply.follow(sampler)
@@ -128,9 +131,25 @@ def _stage(
     return AgentStage(config.online, agent, model, examined, parts)
 
 
-def _take_over(agent: Agent, init: Path) -> dict[str, object]:
+def _take_over(agent: Agent, init: Path | None, run: Run | None) -> dict[str, object] | None:
     """Begin with the networks of another run; what to remember of it."""
+    before = run.about["init"] if run else None
+    if run is not None:
+        named = before["run"] if before else None
+        if init is not None and str(init) != named:
+            raise RunError(
+                f"{run.path} was begun from {named or 'nothing'}, not from {init}.",
+                "Leave --init out on resuming, or start a new run.",
+            )
+        init = Path(named) if named else None
+    if init is None or (run is not None and run.step):
+        return None  # its own checkpoint is what a run goes on from
     saved = Run(init).checkpoints.load()
+    if before and before["hash"] != saved.hash:
+        raise RunError(
+            f"{init} is not any more what the run was begun from: update {before['step']}.",
+            "Start a new run.",
+        )
     agent.take_over(saved)
     return {"run": str(init), "step": saved.step, "hash": saved.hash}
 
@@ -146,8 +165,16 @@ def _require_updates(config: TrainingConfig, steps: int) -> int:
     return updates
 
 
+def _require_data(config: TrainingConfig, sources: Sequence[Source]) -> None:
+    if not config.online.prefill and not sources:
+        raise UsageError(
+            "There is nothing to learn from at first: no random play, and no data.",
+            "Let it play: --set online.prefill=1000; or give it datasets: --data PATH.",
+        )
+
+
 def _require_same_task(run: Run, task: ResolvedTask) -> None:
-    before, now = dict(run.about["env"]), dict(task.settings)
+    before, now = run.about["env"], json.loads(json.dumps(task.settings))
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if changed := [name for name in names if name != "versions"]:
         name = changed[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from wmtk.collect import EvalReport
 from wmtk.training.examining import scores
@@ -12,6 +11,7 @@ from wmtk.training.loop import TrainProgress
 from wmtk.training.metrics import read_metrics
 from wmtk.training.parts import Parts
 from wmtk.training.replay import Replay
+from wmtk.training.run import Run
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class OnlineProgress:
     """Handed to `on_progress` after every round of play and every update."""
 
     steps: int  # agent steps, those of unfinished episodes too
-    frames: int  # steps × action repeat
+    action_repeat: int  # frames of a step
     updates: int
-    returns: Sequence[float]  # of the episodes in the replay, oldest first
+    returns: Sequence[float]  # of the episodes so far, oldest first; the list grows
     episodes: int  # that were ever played
     scores: Sequence[Score]  # of the evaluations so far
     losses: Mapping[str, float]  # of the last report: the few that are worth showing
@@ -41,7 +41,7 @@ class Observer:
 
     def __init__(
         self,
-        folder: Path,
+        run: Run,
         action_repeat: int,
         replay: Replay,
         parts: Parts,
@@ -49,12 +49,12 @@ class Observer:
     ) -> None:
         self._action_repeat, self._replay, self._parts = action_repeat, replay, parts
         self._on_progress = on_progress
-        self._steps, self._updates = replay.steps, 0
+        self._steps, self._updates = replay.steps, run.step
         self._losses: Mapping[str, float] = {}
         self.scores = [
             Score(int(report["steps/agent"]), report["eval/return"])
-            for report in read_metrics(folder)
-            if report.get("eval/return") is not None
+            for report in read_metrics(run.path)
+            if report.get("eval/return") is not None and report["step"] <= run.step
         ]
 
     def round(self, steps: int) -> None:
@@ -76,9 +76,9 @@ class Observer:
         self._on_progress(
             OnlineProgress(
                 steps=self._steps,
-                frames=self._steps * self._action_repeat,
+                action_repeat=self._action_repeat,
                 updates=self._updates,
-                returns=self._replay.dataset.episodes.total_reward.tolist(),
+                returns=self._replay.returns,
                 episodes=self._replay.episodes,
                 scores=self.scores,
                 losses=self._losses,

@@ -27,7 +27,8 @@ class Replay:
         self.capacity = capacity
         self._ledger = folder / LEDGER
         self.label: Callable[[], str] = lambda: ""  # who plays, for the record of an episode
-        self.returns: list[float] = []  # of the episodes that were added by this process
+        # Of the episodes that were there, and of those that came.
+        self.returns: list[float] = self.dataset.episodes.total_reward.tolist()
         self.steps = self._count()
         self._write()
 
@@ -35,20 +36,10 @@ class Replay:
         """The steps of all episodes that were ever committed."""
         counted = {"episodes": 0, "steps": 0}
         if self._ledger.exists():
-            counted = self._read()
+            counted = _read(self._ledger)
         table = self.dataset.episodes
         since = table.length[table.episode >= counted["episodes"]]
         return counted["steps"] + int(since.sum())
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            data = durable.parse(durable.read_bytes(self._ledger), self._ledger)
-            return durable.unsealed(data, self._ledger)
-        except CorruptDatasetError as error:
-            raise RunError(
-                f"{self._ledger} was altered: how many steps were played is not known.",
-                "Copy the run directory again, or start a new run.",
-            ) from error
 
     def _write(self) -> None:
         document = {"episodes": self.dataset.next_episode, "steps": self.steps}
@@ -63,6 +54,7 @@ class Replay:
     def recount(self) -> None:
         """Take account of what others have put into the dataset."""
         self.steps = self._count()
+        self.returns = self.dataset.episodes.total_reward.tolist()
         self._write()
 
     # --- a sink of wmtk.collect.Play ---
@@ -89,3 +81,19 @@ def replay_of(folder: Path) -> Dataset:
 def was_played(folder: Path) -> bool:
     """Whether a run directory has episodes of its own."""
     return (folder / DATASET).exists() and len(replay_of(folder)) > 0
+
+
+def played(folder: Path) -> int:
+    """How many steps a run has played, in whole episodes."""
+    ledger = folder / LEDGER
+    return int(_read(ledger)["steps"]) if ledger.exists() else 0
+
+
+def _read(ledger: Path) -> dict[str, Any]:
+    try:
+        return durable.unsealed(durable.parse(durable.read_bytes(ledger), ledger), ledger)
+    except CorruptDatasetError as error:
+        raise RunError(
+            f"{ledger} was altered: how many steps were played is not known.",
+            "Copy the run directory again, or start a new run.",
+        ) from error

@@ -1,0 +1,165 @@
+"""`wmtk online`: an agent that plays and learns at the same time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wmtk.cli import console
+from wmtk.cli.console import human_count
+from wmtk.cli.online_report import result_of, show_result, showing
+from wmtk.cli.playing import echo, warn
+from wmtk.cli.stopping import StopOnSignal
+from wmtk.cli.training import PRESET, config_of, existing_run, say, source_of
+
+if TYPE_CHECKING:
+    from wmtk.envs import ResolvedTask
+    from wmtk.training.run import Run
+
+STEPS = 20_000
+
+
+def online(
+    task: Annotated[
+        str, typer.Argument(help="atari_<game>, dmc_<domain>_<task>, a gymnasium id, module:Id.")
+    ],
+    out: Annotated[Path, typer.Option(help="The run directory to write.", show_default=False)],
+    preset: Annotated[
+        str | None,
+        typer.Option(help="atari, dmc_vision, humanoid, montezuma or tiny.", show_default=PRESET),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=0, help="Agent steps in all, random ones too.", show_default=str(STEPS)),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="A dataset to learn from as well; path=2 is drawn from twice as often."),
+    ] = None,
+    init: Annotated[
+        Path | None,
+        typer.Option(help="A run whose model, and policy if it has one, to start with."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, such as online.every=5.")
+    ] = None,
+    ablate: Annotated[
+        list[str] | None, typer.Option(help="An ablation of the paper, such as no-kl-balancing.")
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--task-set", help="An option of the task, such as sticky=0."),
+    ] = None,
+    envs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Environments that play side by side.", show_default="online.envs"
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Processes they are spread over; 0 is this one.", show_default="cores"
+        ),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds without a step after which a worker is replaced."),
+    ] = 60.0,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of weights, batches and episodes.", show_default="0"),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run if it is there already.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Play a task and learn it at the same time.
+
+    First comes random play, then play by the actor, with updates of the world model and of the
+    behaviour in between: one every so many steps (online.every). Every so often the actor is
+    tested with its most likely actions. The run directory is one of wmtk train-policy with the
+    episodes in it, RUN/replay.zarr, an ordinary dataset that others may read meanwhile.
+
+    Ctrl-C finishes the update, saves a checkpoint and exits with code 130; the same command with
+    --resume goes on, also after a crash. On resuming, settings that are not given stay as they
+    are, and a larger --steps plays for longer.
+
+    \b
+    Examples:
+      wmtk online wmtk/Catch-v0 --out runs/catch --steps 10000
+      wmtk online atari_pong --out runs/pong --preset atari --steps 2500000
+      wmtk online dmc_cartpole_balance --out runs/cartpole --preset dmc_vision --steps 50000
+      wmtk online atari_pong --out runs/warm --preset atari --data pong.zarr --init runs/model
+      wmtk eval runs/catch
+    """
+    from wmtk.training.device import choose_device, tune_allocator
+    from wmtk.training.online import online as run
+    from wmtk.training.replay import played
+    from wmtk.training.run import Run
+
+    tune_allocator()
+    chosen = choose_device(device)
+    before = existing_run(out) if resume else None
+    changes = console.settings(overrides or [])
+    changes |= {} if envs is None else {"online.envs": envs}
+    origin = Run(init) if init and not before else None
+    config = config_of(before, preset, ablate or [], changes, origin)
+    wanted = _steps_of(before) if steps is None else steps
+    resolved = _resolve(task, options or [], before)
+    echo(resolved, before.about["seed"] if before else seed or 0)
+    sources = [source_of(text) for text in data or []]
+    pace = f"one update every {config.online.every:g} steps"
+    say(f"{_origin(before, preset, init)} on {chosen}; {pace}")
+    stopping = StopOnSignal("Stopping; once more ends at once.")
+    with stopping, showing(resolved.task, wanted, played(out)) as shown:
+        made = run(
+            resolved,
+            out,
+            config,
+            steps=wanted,
+            sources=sources,
+            init=init,
+            seed=seed,
+            device=chosen,
+            resume=resume,
+            workers=workers,
+            timeout=timeout,
+            on_progress=shown.update,
+            on_message=warn,
+            stop=lambda: stopping.asked,
+        )
+    result = result_of(made, config.online, wanted, shown.last)
+    console.emit(result, json=json, render=show_result)
+    if not result["finished"]:
+        say("Interrupted; everything is saved. To go on, add --resume to the same command.")
+        raise typer.Exit(console.INTERRUPTED)
+
+
+def _steps_of(run: Run | None) -> int:
+    """What was asked for last."""
+    if run is None:
+        return STEPS
+    state: dict[str, Any] = run.checkpoints.document()["state"] if run.step else {}
+    return int(state.get("agent_steps", run.about.get("steps", STEPS)))
+
+
+def _resolve(name: str, options: list[str], run: Run | None) -> ResolvedTask:
+    """The task with its options; a run that is resumed keeps those that are not given."""
+    from wmtk.collect import task_of
+    from wmtk.envs import resolve
+
+    changes = console.pairs(options)
+    return resolve(name, **changes) if run is None else task_of(run.about["env"], name, changes)
+
+
+def _origin(run: Run | None, preset: str | None, init: Path | None) -> str:
+    if run is not None and preset is None:
+        return f"settings as before, from update {human_count(run.step)}"
+    if init is not None and preset is None:
+        return f"settings of {init}"
+    return f"preset {preset or PRESET}"
