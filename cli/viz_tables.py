@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wmtk.viz.verdict import Finding
 
 STEPS = (1, 2, 5, 10, 15, 20, 30, 45, 60, 100, 200, 500)
-COLUMNS = 7
+COLUMNS = 6  # which fit into a terminal of 80 columns
 
 
 def render(report: MetricsReport) -> RenderableType:
@@ -47,7 +47,9 @@ def shown_steps(horizon: int) -> list[int]:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = Table(
+        box=None, header_style="bold", pad_edge=False, collapse_padding=len(columns) > COLUMNS
+    )
     table.add_column(columns[0], no_wrap=True)
     for column in columns[1:]:
         table.add_column(column, justify="right", no_wrap=True)
@@ -83,7 +85,7 @@ def _cell(estimate: Estimate, index: int, digits: int) -> str:
     one = estimate.at(index)
     if np.isnan(one.value):
         return "-"
-    text = f"{one.value:.{digits}f}"
+    text = f"{round(float(one.value), digits) + 0.0:.{digits}f}"  # no minus before a zero
     if np.isnan(one.low):
         return text
     return f"{text} ±{(one.high - one.low) / 2:.{digits}f}".replace("±0.", "±.")
@@ -108,19 +110,21 @@ def _heads(found: Evaluation) -> Table:
 def _reward_rows(quality: RewardQuality) -> Iterator[tuple[str, str]]:
     yield "reward, R²", spoken(quality.r_squared)
     yield "reward, correlation", spoken(quality.correlation)
-    for name, events in (("positive", quality.positive), ("negative", quality.negative)):
-        near, base = "-", "-"
+    for name, events in (("> 0", quality.positive), ("< 0", quality.negative)):
+        precise, near, base, size = ["-"] * 4
         if events is not None:
-            near, base = spoken(events.with_tolerance), f"{events.base_rate:.3f}"
-        precise = "-" if events is None else spoken(events.average_precision)
-        yield f"{name} rewards, average precision", precise
+            precise, near = spoken(events.average_precision), spoken(events.with_tolerance)
+            base, size = f"{events.base_rate:.3f}", spoken(events.size)
+        yield f"rewards {name}, average precision", precise
         yield f"  within {events.tolerance if events else 1} step", near
         yield "  base rate", base
+        yield "  size of predictions, 1 fits", size
 
 
 def _end_rows(quality: EndingQuality) -> Iterator[tuple[str, str]]:
     yield "ends, average precision", spoken(quality.average_precision)
     yield "  base rate", f"{quality.base_rate:.3f}"
+    yield "  mean probability", f"{quality.expected_rate:.3f}"
     yield "ends, AUC", spoken(quality.auc)
     yield "ends, Brier score", spoken(quality.brier, 3)
     yield "  of always saying the base rate", f"{quality.brier_of_base_rate:.3f}"

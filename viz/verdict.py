@@ -14,6 +14,10 @@ BLIND = 0.3  # a reconstruction that explains less of what there is to see shows
 INSENSITIVE = 0.05  # dB
 COLLAPSED = 0.1  # nats that all codes together tell about a frame
 MANY_DEAD = 0.5  # of all classes
+FEW_EPISODES = 8  # of which a bootstrap makes intervals that are too narrow
+SIZES = (0.5, 2.0)  # of predicted rewards for true ones, between which they are about right
+TOO_MUCH = 0.5  # of all rewards that come: reward in excess of that is made up
+OFTEN = 0.05  # of all steps: so many more or fewer ends than there are
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ def verdict(found: Evaluation) -> list[Finding]:
         *_actions(found),
         *_reward(found),
         *_ends(found),
-        *_codes(found),
+        *_latents(found),
+        *_episodes(found),
     ]
 
 
@@ -85,10 +90,14 @@ def _actions(found: Evaluation) -> list[Finding]:
     if not known:
         return []
     best = max(known, key=lambda q: float(q.actions_overall.value))
-    gain = f"{best.actions_overall.value:.2g} dB"
-    if all(ignores_actions(quality) for quality in known):
+    found_gain = best.actions_overall
+    gain = f"{found_gain.value:.2g} dB"
+    if not all(ignores_actions(quality) for quality in known):
+        return [Finding(f"It minds actions ({gain} better than with other ones).", True)]
+    if found_gain.value < INSENSITIVE:
         return [Finding(f"Actions hardly matter to its predictions ({gain}).", False)]
-    return [Finding(f"It minds actions ({gain} better than with other ones).", True)]
+    reach = f"{found_gain.low:.2g} to {found_gain.high:.2g}"
+    return [Finding(f"It is not clear that it minds actions ({gain}, {reach}).", False)]
 
 
 def _grade(score: float) -> str:
@@ -116,7 +125,35 @@ def _reward(found: Evaluation) -> list[Finding]:
         f"Reward is predicted {here} from what it sees ({name} {seen:.2f}) and {there} when "
         f"imagined up to {steps} steps ahead ({other} {imagined:.2f})."
     )
-    return [Finding(text, here == "well" and there != "badly")]
+    return [Finding(text, here == "well" and there != "badly"), *_amounts(found.reward_seen)]
+
+
+def _amounts(seen: RewardQuality) -> list[Finding]:
+    """Rewards may be found at the right steps and still be wrong: too small, or made up."""
+    size = reward_size(seen)
+    if np.isnan(size):
+        return []
+    if not SIZES[0] <= size <= SIZES[1]:
+        text = f"Where rewards come, it predicts {size:.2g} times what they are."
+        return [Finding(text, False)]
+    bias = seen.return_bias
+    surely = np.isnan(bias.low) or bias.low > 0 or bias.high < 0
+    if not surely or abs(bias.value) <= TOO_MUCH * seen.amount:
+        return []
+    what, much = ("rewards", "much") if bias.value > 0 else ("punishments", "little")
+    text = (
+        f"It makes up {what}: over a window it predicts {abs(bias.value):.2g} too {much}, where "
+        f"rewards of {seen.amount:.2g} come."
+    )
+    return [Finding(text, False)]
+
+
+def reward_size(quality: RewardQuality) -> float:
+    """What is predicted near rewards, for what came, over both signs; NaN where they are dense."""
+    events = [e for e in (quality.positive, quality.negative) if e is not None]
+    count = sum(e.count for e in events)
+    total = sum(e.count * float(e.size.value) for e in events)
+    return total / count if count else np.nan
 
 
 def _ends(found: Evaluation) -> list[Finding]:
@@ -130,6 +167,14 @@ def _ends(found: Evaluation) -> list[Finding]:
         findings.append(
             Finding(f"It takes time limits for ends ({said:.0%} sure of them on average).", False)
         )
+    expected, there = found.ends_seen.expected_rate, found.ends_seen.base_rate
+    if abs(expected - there) > OFTEN:
+        often = "often" if expected > there else "rarely"
+        text = (
+            f"It expects ends far too {often}: at {expected:.0%} of steps, where {there:.1%} of "
+            "them are ends."
+        )
+        findings.append(Finding(text, False))
     return findings
 
 
@@ -140,9 +185,15 @@ def _end(quality: EndingQuality) -> Finding:
     return Finding(f"Ends are recognised {grade} ({numbers}).", grade == "well")
 
 
-def _codes(found: Evaluation) -> list[Finding]:
+def _latents(found: Evaluation) -> list[Finding]:
     if found.codes is None:
-        return []
+        if found.kl.value >= COLLAPSED:
+            return []
+        text = (
+            f"Seeing frames hardly changes its latents (KL {found.kl.value:.2g} nats): they have "
+            "collapsed, unless nothing in the task is left to chance."
+        )
+        return [Finding(text, False)]
     told = float(found.codes.information.sum())
     if told < COLLAPSED:
         return [Finding(f"The posterior has collapsed: all codes tell {told:.2g} nats.", False)]
@@ -154,6 +205,14 @@ def _codes(found: Evaluation) -> list[Finding]:
             dead < MANY_DEAD,
         )
     ]
+
+
+def _episodes(found: Evaluation) -> list[Finding]:
+    if found.episodes >= FEW_EPISODES:
+        return []
+    what = "there are no intervals" if found.episodes == 1 else "intervals are too narrow"
+    plural = "episode was" if found.episodes == 1 else "episodes were"
+    return [Finding(f"Only {found.episodes} {plural} looked at: {what}.", False)]
 
 
 def spoken(estimate: Estimate, digits: int = 2) -> str:

@@ -91,7 +91,7 @@ class DotModel:
         noise = np.random.default_rng(seed).random((*place.shape, 3)).astype(np.float32)
         return Seen(
             obs={"image": self._show(place)},
-            reward=self._reward(place),
+            reward=np.where(batch.is_first, 0, self._reward(place)),  # nothing came before
             discount=self._discount(batch.terminated),
             deter=noise if self.collapsed else np.concatenate([noise, codes[:, :, 0]], -1),
             stoch=even[:, :, 0] if self.collapsed else codes[:, :, 0],

@@ -85,7 +85,7 @@ def test_a_collapsed_posterior() -> None:
 
 def test_a_reward_head_that_lies() -> None:
     found = judge(DotModel(lying_reward=True))
-    assert found.reward_seen.correlation.value < -0.9
+    assert found.reward_seen.correlation.value < -0.8
     assert "! Reward is predicted badly" in words(found)
     assert found.trusted == 16  # the pictures are right
 

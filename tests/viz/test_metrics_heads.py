@@ -126,6 +126,22 @@ def test_sparse_rewards_are_events_of_two_signs() -> None:
     assert found.correlation.value == pytest.approx(1)
     assert found.r_squared.value == pytest.approx(0.75)
     assert found.return_bias.value == pytest.approx(0)
+    assert found.amount == pytest.approx(1)  # each of 4 windows has one reward of size 1
+
+
+def test_the_size_of_what_is_predicted_near_rewards() -> None:
+    truth = sparse_rewards()
+    mask = np.ones(truth.shape, bool)
+    prediction = 0.5 * truth + 0.25 * np.roll(truth, 1, 1)  # half of it, a quarter a step late
+    prediction[0, 15] = 9  # far from any reward, which is another fault
+    found = metrics.reward_quality(truth, prediction, mask, few(4), tolerance=1)
+    assert found.positive is not None
+    assert found.negative is not None
+    assert found.positive.size.value == found.negative.size.value == pytest.approx(0.75)
+    assert found.return_bias.value == pytest.approx(9 / 4)
+    exact = metrics.reward_quality(truth, prediction, mask, few(4), tolerance=0)
+    assert exact.positive is not None
+    assert exact.positive.size.value == pytest.approx(0.5)
 
 
 def test_a_reward_head_that_lies_is_seen_to() -> None:
@@ -193,6 +209,7 @@ def test_terminal_and_truncated_apart() -> None:
     found = metrics.ending_quality(terminal, truncated, probability, mask, few(4))
     assert (found.steps, found.terminal, found.truncated) == (20, 2, 2)
     assert found.base_rate == 0.1
+    assert found.expected_rate == pytest.approx((2 * 0.8 + 2 * 0.3 + 16 * 0.1) / 20)
     assert found.average_precision.value == pytest.approx(1)
     assert found.auc.value == pytest.approx(1)
     assert found.at_truncated == pytest.approx(0.3)

@@ -24,6 +24,7 @@ class EndingQuality:
     steps: int
     terminal: int  # steps at which the task was over
     base_rate: float
+    expected_rate: float  # the mean probability
     average_precision: Estimate  # against the base rate
     auc: Estimate
     brier: Estimate
@@ -62,6 +63,7 @@ def ending_quality(
         steps=len(happened),
         terminal=int(happened.sum()),
         base_rate=base,
+        expected_rate=float(said.mean()),
         average_precision=bootstrap.statistic(lambda rows: average_precision(*chosen(rows))),
         auc=bootstrap.statistic(lambda rows: roc_auc(*chosen(rows))),
         brier=bootstrap.statistic(lambda rows: brier(*chosen(rows))),

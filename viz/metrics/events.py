@@ -38,8 +38,8 @@ def tolerant_average_precision(
     exists = np.ones(happened.shape, bool) if mask is None else np.asarray(mask, bool)
     happened = happened & exists
     alarm = np.where(exists, alarm, -np.inf)
-    near = _around(happened.astype(np.float64), tolerance)[exists] > 0
-    heard = np.sort(_around(alarm, tolerance)[happened])  # the loudest alarm near each event
+    near = around(happened.astype(np.float64), tolerance)[exists] > 0
+    heard = np.sort(around(alarm, tolerance)[happened])  # the loudest alarm near each event
     if not len(heard):
         return np.nan
     order = np.argsort(-alarm[exists], kind="stable")
@@ -50,7 +50,7 @@ def tolerant_average_precision(
     return float((np.diff(recall, prepend=0) * precision).sum())
 
 
-def _around(values: Numbers, tolerance: int) -> Numbers:
+def around(values: Numbers, tolerance: int) -> Numbers:
     """The largest value (N, T) within some steps of each."""
     padded = np.pad(values, ((0, 0), (tolerance, tolerance)), constant_values=-np.inf)
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * tolerance + 1, 1)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wmtk.viz.metrics.bootstrap import Bootstrap, Estimate, Numbers, Rows
-from wmtk.viz.metrics.events import tolerant_average_precision
+from wmtk.viz.metrics.events import around, tolerant_average_precision
 from wmtk.viz.metrics.numbers import correlation, r_squared, rank_correlation
 
 SPARSE = 0.2  # rewards are events if fewer steps than this share have one
@@ -26,12 +26,14 @@ class EventQuality:
     average_precision: Estimate
     with_tolerance: Estimate
     tolerance: int  # steps
+    size: Estimate  # what is predicted within the tolerance, for what came: 1 fits
 
 
 @dataclass(frozen=True)
 class RewardQuality:
     sparse: bool
     share: float  # of steps with a reward
+    amount: float  # Σ |reward| of a window, on average
     r_squared: Estimate
     correlation: Estimate
     error: Estimate  # (T,), the mean absolute error at each step
@@ -69,13 +71,17 @@ def reward_quality(
             )
             for near in (0, tolerance)
         )
+        close = (around(happened.astype(np.float64), tolerance) > 0) & mask
+        predicted = np.where(close, sign * found, 0).sum(1)
+        size = bootstrap.ratio(predicted, np.where(happened, np.abs(true), 0).sum(1))
         count = int(happened.sum())
-        return EventQuality(count, count / int(mask.sum()), exact, near, tolerance)
+        return EventQuality(count, count / int(mask.sum()), exact, near, tolerance, size)
 
     bias = ((found - true) * mask).sum(1)
     return RewardQuality(
         sparse=sparse,
         share=share,
+        amount=float(np.abs(true * mask).sum(1).mean()),
         r_squared=bootstrap.statistic(lambda rows: r_squared(*chosen(rows))),
         correlation=bootstrap.statistic(lambda rows: correlation(*chosen(rows))),
         error=bootstrap.mean(np.abs(found - true), mask),
