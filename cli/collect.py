@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -36,6 +36,10 @@ def collect(
             "observation to action."
         ),
     ] = "random",
+    explore: Annotated[
+        Literal["disagreement"] | None,
+        typer.Option(help="Play with the explorer of a run trained with this option."),
+    ] = None,
     epsilon: Annotated[
         float, typer.Option(min=0, max=1, help="Share of random actions mixed into the policy's.")
     ] = 0.0,
@@ -86,7 +90,9 @@ def collect(
     resolved = resolve(task, **console.pairs(settings or []))
     echo(resolved, seed)
     # A wrong name must not leave an empty dataset behind.
-    make_policy = find_policy_maker(policy, lambda: schema_of(resolved))
+    make_policy = find_policy_maker(
+        policy, lambda: schema_of(resolved), explore=explore is not None
+    )
     keys = [key.strip() for key in store_info.split(",") if key.strip()]
     signal.signal(signal.SIGTERM, interrupt)
     with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmtk.errors import UsageError
+
 if TYPE_CHECKING:
     from wmtk.collect import Policy
     from wmtk.datasets import Schema
@@ -13,17 +15,27 @@ if TYPE_CHECKING:
 PolicyMaker = Callable[["Schema", Sequence[int]], "Policy"]  # of the spaces, and of a seed
 
 
-def find_policy_maker(name: str, task_schema: Callable[[], Schema]) -> PolicyMaker:
-    """How to make the policy of a name; one that does not exist or fit is refused right here."""
+def find_policy_maker(
+    name: str, task_schema: Callable[[], Schema], *, explore: bool = False
+) -> PolicyMaker:
+    """How to make the policy of a name; one that does not exist or fit is refused right here.
+
+    `explore` takes the actor of a run that goes where its model is uncertain.
+    """
     from wmtk.collect import find_policy, load_policy
 
     if not (Path(name) / "run.json").is_file():
         find_policy(name)
+        if explore:
+            raise UsageError(
+                f"{name} knows no world model whose members could disagree.",
+                "--explore disagreement takes a --policy RUN that was trained with it.",
+            )
         return lambda schema, seed: load_policy(name, schema.action, seed)
     from wmtk.training.fit import require_fit
     from wmtk.training.loading import load
 
     agent = load(name)
-    agent.make_policy(sample=True)  # which a model without an actor refuses
+    agent.make_policy(sample=True, explore=explore)  # which a model without an actor refuses
     require_fit(agent.schema, task_schema(), f"The policy of {name} and the task")
-    return lambda schema, seed: agent.make_policy(sample=True, seed=seed)
+    return lambda schema, seed: agent.make_policy(sample=True, seed=seed, explore=explore)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -41,6 +41,18 @@ def train_policy(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, such as behaviour.entropy=3e-4.")
     ] = None,
+    penalty: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="What a unit of disagreement takes off an imagined reward.",
+            show_default="0",
+        ),
+    ] = None,
+    explore: Annotated[
+        Literal["disagreement"] | None,
+        typer.Option(help="Train a second actor, which seeks what the model does not know."),
+    ] = None,
     ablate: Annotated[
         list[str] | None, typer.Option(help="An ablation of the paper, such as mixed-gradients.")
     ] = None,
@@ -63,13 +75,20 @@ def train_policy(
     or as wmtk.load(RUN).policy(obs). The settings are those of the model's run; those that begin
     with behaviour, data and cadence may be changed.
 
+    Whoever trains long in a model that stays as it is learns to exploit its errors. An ensemble of
+    predictors tells what the data says nothing about: --penalty makes imagined steps cost what its
+    members disagree by, --explore disagreement trains an actor that seeks just such steps, for
+    wmtk collect to find out about them. wmtk eval shows what the critic expects beside what comes.
+
     Ctrl-C finishes the update, saves a checkpoint and exits with code 130; the same command with
     --resume goes on as if nothing had happened.
 
     \b
     Examples:
       wmtk train-policy runs/catch --out runs/catch-policy --steps 5000
-      wmtk train-policy runs/pong --out runs/explorer --set behaviour.entropy=3e-3
+      wmtk train-policy runs/pong --out runs/lively --set behaviour.entropy=3e-3
+      wmtk train-policy runs/pong --out runs/careful --penalty 10
+      wmtk train-policy runs/pong --out runs/curious --explore disagreement
       wmtk train-policy runs/pong expert.zarr --out runs/pong-policy
       wmtk collect wmtk/Catch-v0 --policy runs/catch-policy --out played.zarr --episodes 20
     """
@@ -80,7 +99,10 @@ def train_policy(
     tune_allocator()
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
-    config = _config(before, model, ablate or [], console.settings(overrides or []))
+    changes = console.settings(overrides or [])
+    chosen_here = {"behaviour.penalty": penalty, "behaviour.explore": explore}
+    changes |= {name: value for name, value in chosen_here.items() if value is not None}
+    config = _config(before, model, ablate or [], changes)
     wanted = steps or steps_of(before, STEPS)
     begun_at = before.step if before else 0
     if before and begun_at >= wanted:
@@ -153,6 +175,8 @@ def _render(result: dict[str, Any]) -> RenderableType:
         for title, name in _SHOWN.items():
             if last.get(f"train/{name}") is not None:
                 table.add_row(title, f"{last[f'train/{name}']:.4g}")
+    # The return above is what the model promises: how much of it is true is for others to say.
+    table.add_row("real return", f"wmtk eval {result['run']}")
     table.add_row("look", f"tensorboard --logdir {result['run']}")
     table.add_row("use", f'wmtk.load("{result["run"]}").policy(obs)')
     return table
@@ -162,4 +186,7 @@ _SHOWN = {
     "imagined return": "imagined/return",
     "value": "critic/value",
     "entropy": "entropy/actor",
+    "disagreement": "disagreement/imagined",
+    "on the data": "disagreement/data",
+    "of the explorer": "explorer/disagreement/imagined",
 }

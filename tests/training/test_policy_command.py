@@ -53,6 +53,45 @@ def test_train_resume_and_play(run_wmtk, model, catch, tmp_path) -> None:
     assert named.exit_code == 0, named.stderr
 
 
+def test_an_ensemble_for_caution_and_for_exploring(run_wmtk, model, tmp_path) -> None:
+    run, played = tmp_path / "both", tmp_path / "played.zarr"
+    train = ["train-policy", model, "--out", run, *SMALL, "--steps", 2]
+    done = run_wmtk(*train, "--penalty", 3, "--explore", "disagreement")
+    assert done.exit_code == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    for word in ("disagreement", "of the explorer", f"real return wmtk eval {run}"):
+        assert word in words, word
+    assert "behaviour.penalty is 3.0; it was 0.0" in done.stderr
+    resumed = run_wmtk(*train, "--steps", 3, "--resume", "--json")
+    report = json.loads(resumed.stdout)["last"]
+    assert report["train/disagreement/data"] > 0
+    assert report["train/explorer/disagreement/imagined"] > 0
+    play = ["collect", "wmtk/Catch-v0", "--episodes", 1, "--seed", 0, "--out"]
+    collected = run_wmtk(*play, played, "--policy", run, "--explore", "disagreement")
+    assert collected.exit_code == 0, collected.stderr
+    run_wmtk(*play, tmp_path / "task.zarr", "--policy", run)
+    exploring, task = Dataset.open(played)[0], Dataset.open(tmp_path / "task.zarr")[0]
+    assert exploring.provenance.policy == "both/explorer@3"
+    assert task.provenance.policy == "both@3"
+    assert (exploring.action != task.action).any()  # another actor, with the same dice
+
+
+def test_who_cannot_explore_is_told_how(run_wmtk, model, tmp_path) -> None:
+    run, played = tmp_path / "policy", tmp_path / "played.zarr"
+    assert run_wmtk("train-policy", model, "--out", run, *SMALL, "--steps", 1).exit_code == 0
+    for policy, code in ((run, 1), (model, 1), ("random", 2)):
+        options = ["--out", played, "--episodes", 1, "--policy", policy, "--explore"]
+        refused = run_wmtk("collect", "wmtk/Catch-v0", *options, "disagreement")
+        assert refused.exit_code == code
+        assert "--explore disagreement" in refused.stderr
+        assert not played.exists()
+    resumed = run_wmtk(
+        "train-policy", model, "--out", run, "--resume", "--steps", 2, "--penalty", 1
+    )
+    assert resumed.exit_code == 1
+    assert "no ensemble" in resumed.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -62,8 +101,13 @@ def test_train_resume_and_play(run_wmtk, model, catch, tmp_path) -> None:
         (["--set", "behaviour.trace=2"], "less than or equal"),
         (["--set", "model.units=9"], "model.units is 8"),
         (["--device", "quantum"], "wmtk doctor"),
+        (["--penalty", "-1"], "--penalty"),
+        (["--explore", "everything"], "disagreement"),
     ],
-    ids=["ablation", "other model", "misspelt", "impossible", "model setting", "device"],
+    ids=[
+        *("ablation", "other model", "misspelt", "impossible", "model setting", "device"),
+        *("penalty", "exploring"),
+    ],
 )
 def test_mistakes_are_answered_with_what_to_do(
     run_wmtk, model, tmp_path, options, expected

@@ -6,9 +6,12 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch import Tensor
 
-from wmtk.errors import ConfigError, DivergedError
+from wmtk.errors import ConfigError, DivergedError, RunError
 from wmtk.models.actions import Actions, Categoricals, TruncatedNormal
+from wmtk.models.imagination import Dream, Starts
+from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.spaces import ArraySpec
@@ -18,6 +21,7 @@ from wmtk.training.schedules import Linear, value
 
 SMALL = BehaviourConfig().changed({"layers": 1, "units": 8, "horizon": 3, "slow_every": 2})
 DISCRETE = Categoricals([3])
+WARY, CURIOUS = {"penalty": 2.0}, {"explore": "disagreement"}
 
 
 def make_trainer(config: BehaviourConfig = SMALL, actions: Actions = DISCRETE) -> PolicyTrainer:
@@ -104,18 +108,18 @@ def test_the_slow_critic_is_renewed_every_few_updates() -> None:
     assert changed == [False, False, True, False, False, True]  # before updates 4 and 7
 
 
-def test_what_was_saved_goes_on_in_the_same_way() -> None:
-    one, two = make_trainer(), make_trainer()
+@pytest.mark.parametrize("changes", [{}, WARY | CURIOUS], ids=["plain", "with an ensemble"])
+def test_what_was_saved_goes_on_in_the_same_way(changes) -> None:
+    one, two = (make_trainer(SMALL.changed(changes)) for _ in range(2))
     post, inputs = make_batch(one)
-    starts = one.starts(post, inputs)
     for step in range(1, 4):
-        one.update(starts, step)
+        one.learn(post, inputs, step)
     saved = {name: tensor.clone() for name, tensor in one.tensors().items()}
     two.restore(saved)
     for trainer in (one, two):
         torch.manual_seed(9)
         for step in range(4, 7):
-            trainer.update(starts, step)
+            trainer.learn(post, inputs, step)
     assert one.tensors().keys() == two.tensors().keys()
     for name, tensor in one.tensors().items():
         assert torch.equal(tensor, two.tensors()[name]), name
@@ -130,6 +134,78 @@ def test_numbers_that_are_not_finite_do_not_reach_the_weights() -> None:
     with pytest.raises(DivergedError, match=r"Update 5: .* is nan"):
         trainer.update(starts, 5)
     assert all(torch.equal(x, before[name]) for name, x in trainer.behaviour.state_dict().items())
+
+
+# --- an ensemble that tells how far the data goes ---
+
+
+def one_update(changes: dict[str, object]) -> tuple[PolicyTrainer, Starts, dict[str, float]]:
+    """A trainer, where it started from, and what its first update reported."""
+    trainer = make_trainer(SMALL.changed(changes))
+    starts = trainer.starts(*make_batch(trainer))
+    torch.manual_seed(5)
+    metrics = trainer.update(starts, 1)
+    return trainer, starts, {name: float(x) for name, x in metrics.items()}
+
+
+def worth_of(reward: Tensor, dream: Dream, following: Tensor) -> float:
+    return lambda_targets(reward, dream.discount, following, SMALL.trace).mean().item()
+
+
+def test_a_penalty_lowers_the_targets_by_what_the_steps_cost() -> None:
+    _, _, plain = one_update({})
+    _, _, found = one_update(WARY)
+    trainer = make_trainer(SMALL.changed(WARY))  # as it was before that update
+    starts = trainer.starts(*make_batch(trainer))
+    torch.manual_seed(5)
+    dream = trainer.behaviour.imagine(trainer.model, starts, trainer.objective(1))
+    doubt = trainer.ensemble.judge(dream)
+    assert found["disagreement/imagined"] == pytest.approx(doubt.mean().item())
+    assert doubt.min() > 0
+    cost = worth_of(-2.0 * dream.discount * doubt, dream, torch.zeros_like(doubt))
+    assert found["critic/target"] == pytest.approx(plain["critic/target"] + cost, rel=1e-5)
+    assert found["imagined/return"] == plain["imagined/return"]  # what the model promises
+
+
+def test_an_explorer_is_rewarded_by_disagreement_alone() -> None:
+    _, _, plain = one_update({})
+    _, _, found = one_update(CURIOUS)
+    assert {name: found[name] for name in plain} == plain  # the actor of the task is as without
+    assert "disagreement/imagined" not in found
+    trainer = make_trainer(SMALL.changed(CURIOUS))
+    starts = trainer.starts(*make_batch(trainer))
+    torch.manual_seed(5)
+    trainer.behaviour.imagine(trainer.model, starts, trainer.objective(1))  # the task's comes first
+    dream = trainer.explorer.imagine(trainer.model, starts, trainer.objective(1))
+    reward = dream.discount * trainer.ensemble.judge(dream)
+    wanted = worth_of(reward, dream, dream.following)
+    assert found["explorer/critic/target"] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_ensemble_learns_along_and_only_if_it_is_needed() -> None:
+    assert make_trainer().ensemble is None
+    assert make_trainer().explorer is None
+    trainer = make_trainer(SMALL.changed(WARY))
+    assert trainer.explorer is None
+    post, inputs = make_batch(trainer)
+    before = [weight.clone() for weight in trainer.ensemble.parameters()]
+    metrics = trainer.learn(post, inputs, 1)
+    assert {"loss/ensemble", "disagreement/data", "gradient/ensemble"} <= set(metrics)
+    now = trainer.ensemble.parameters()
+    assert all((a != b).any() for a, b in zip(before, now, strict=True))
+    losses = [float(trainer.learn(post, inputs, 2 + n)["loss/ensemble"]) for n in range(50)]
+    assert losses[-1] < 0.8 * losses[0]
+    assert "ensemble" in trainer.rates
+
+
+def test_what_an_ensemble_is_missing_in_is_not_resumed_but_can_be_begun_with() -> None:
+    saved = make_trainer().tensors()
+    trainer = make_trainer(SMALL.changed(CURIOUS))
+    with pytest.raises(RunError, match="no ensemble"):
+        trainer.restore(saved)
+    torch.nn.init.zeros_(trainer.behaviour.actor.out.weight)
+    assert trainer.take_over(saved) == {"behaviour"}
+    assert torch.equal(trainer.behaviour.actor.out.weight, saved["behaviour/actor.out.weight"])
 
 
 # --- settings ---

@@ -33,15 +33,22 @@ def model_run(dataset, config, tmp_path):
     return run.path
 
 
-def test_two_halves_are_the_whole_bit_for_bit(model_run, tmp_path) -> None:
-    whole = train_policy(model_run, tmp_path / "whole", steps=8).checkpoints.load()
-    train_policy(model_run, tmp_path / "halves", steps=4)
+CHANGES = [{}, {"behaviour.penalty": 2.0, "behaviour.explore": "disagreement"}]
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=["plain", "with an ensemble"])
+def test_two_halves_are_the_whole_bit_for_bit(model_run, tmp_path, changes) -> None:
+    config = TrainingConfig.build(Run(model_run).config()).changed(changes)
+    whole = train_policy(model_run, tmp_path / "whole", steps=8, config=config).checkpoints.load()
+    train_policy(model_run, tmp_path / "halves", steps=4, config=config)
     shutil.rmtree(model_run)  # the run has its own copy by now
     halves = train_policy(model_run, tmp_path / "halves", steps=8, resume=True).checkpoints.load()
     assert whole.tensors.keys() == halves.tensors.keys()
     for name, tensor in whole.tensors.items():
         assert torch.equal(tensor, halves.tensors[name]), name
     assert whole.hash == halves.hash
+    parts = {name.partition("/")[0] for name in whole.tensors}
+    assert ({"ensemble", "explorer"} <= parts) == bool(changes)
 
 
 def test_stopping_anywhere_and_going_on_is_no_difference(model_run, tmp_path) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wmtk.datasets import Batch, Schema
+from wmtk.models.behaviour import Behaviour
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
 from wmtk.training.acting import ActorPolicy
@@ -45,13 +46,19 @@ class Agent:
         restore_module("model", self.model.model, saved.tensors)
         if any(name.startswith("adam/model/") for name in saved.tensors):
             self.model.restore(saved.tensors)
-        if any(name.startswith("behaviour/") for name in saved.tensors):
-            self.policy.restore(saved.tensors)
+        self.policy.trainer.take_over(saved.tensors)
 
     def player(self, *, sample: bool, seed: Sequence[int]) -> ActorPolicy:
-        """The actor at play, as it is at each moment."""
-        behaviour = self.policy.trainer.behaviour
-        return ActorPolicy(self.model.model, behaviour, self.schema, sample=sample, seed=seed)
+        """The actor of the task at play, as it is at each moment."""
+        return self._playing(self.policy.trainer.behaviour, seed, sample=sample)
+
+    def collector(self, seed: Sequence[int]) -> ActorPolicy:
+        """Who plays to learn from it: the explorer if there is one, else the actor of the task."""
+        trainer = self.policy.trainer
+        return self._playing(trainer.explorer or trainer.behaviour, seed, sample=True)
+
+    def _playing(self, actor: Behaviour, seed: Sequence[int], *, sample: bool) -> ActorPolicy:
+        return ActorPolicy(self.model.model, actor, self.schema, sample=sample, seed=seed)
 
 
 class AgentStage:

@@ -19,15 +19,17 @@ from wmtk.models.actions import actions_of
 from wmtk.models.behaviour import Behaviour
 from wmtk.models.convolution import to_bytes
 from wmtk.models.rssm import State
-from wmtk.models.shown import Imagined, Seen
+from wmtk.models.shown import Dreamt, Imagined, Seen
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.acting import ActorPolicy
 from wmtk.training.batches import ActionCodec, to_inputs, whole_episode
 from wmtk.training.checkpoint import Checkpoint, restore_module
 from wmtk.training.device import choose_device
+from wmtk.training.dreaming import dream
 from wmtk.training.fit import require_episode, require_fit
 from wmtk.training.inspecting import decoded, foresee, watch
 from wmtk.training.openloop import open_loop
+from wmtk.training.policy_trainer import EXPLORER, TASK
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
 
@@ -133,11 +135,17 @@ class LoadedModel:
         """Chooses the most likely actions: `policy(obs)`, after `policy.begin()` for an episode."""
         return self.make_policy(sample=False)
 
-    def make_policy(self, *, sample: bool, seed: Sequence[int] = (0,)) -> ActorPolicy:
-        """A policy with a memory of its own; `sample` draws actions instead of the likeliest."""
+    def make_policy(
+        self, *, sample: bool, seed: Sequence[int] = (0,), explore: bool = False
+    ) -> ActorPolicy:
+        """A policy with a memory of its own; `sample` draws actions instead of the likeliest.
+
+        `explore` takes the actor that goes where the model is uncertain, if one was trained.
+        """
         raise RunError(
             f"{self.run.path} is a {self.run.kind} run: it has no actor.",
-            f"Train one: wmtk train-policy {self.run.path} --out …",
+            f"Train one: wmtk train-policy {self.run.path} "
+            f"{'--explore disagreement ' if explore else ''}--out …",
         )
 
     def _images(self, feat: Tensor) -> dict[str, NDArray[np.uint8]]:
@@ -152,17 +160,30 @@ class LoadedAgent(LoadedModel):
         settings, actions = self.config.behaviour, actions_of(self.schema.action)
         feat_size = self.model.rssm.feat_size
         self.behaviour = Behaviour(feat_size, actions, settings.layers, settings.units)
-        restore_module("behaviour", self.behaviour, saved.tensors)
-        self.behaviour.to(self.device).eval()
+        self.explorer: Behaviour | None = None  # an actor of its own, with its critics
+        if settings.explore:
+            self.explorer = Behaviour(feat_size, actions, settings.layers, settings.units)
+        for name, behaviour in {TASK: self.behaviour, EXPLORER: self.explorer}.items():
+            if behaviour is not None:
+                restore_module(name, behaviour, saved.tensors)
+                behaviour.to(self.device).eval()
 
-    def make_policy(self, *, sample: bool, seed: Sequence[int] = (0,)) -> ActorPolicy:
+    def make_policy(
+        self, *, sample: bool, seed: Sequence[int] = (0,), explore: bool = False
+    ) -> ActorPolicy:
+        behaviour = self.explorer if explore else self.behaviour
+        if behaviour is None:
+            raise RunError(
+                f"{self.run.path} was trained without an explorer.",
+                f"Train one: wmtk train-policy {self.run.path} --explore disagreement --out …",
+            )
         return ActorPolicy(
             self.model,
-            self.behaviour,
+            behaviour,
             self.schema,
             sample=sample,
             seed=seed,
-            name=f"{self.run.path.name}@{self.step}",
+            name=f"{self.run.path.name}{'/explorer' if explore else ''}@{self.step}",
             checkpoint=self.hash,
         )
 
@@ -170,6 +191,35 @@ class LoadedAgent(LoadedModel):
     def value(self, state: State) -> NDArray[np.float32]:
         """What the critic expects of states (…): their reward and all that follows, discounted."""
         return _numpy(self.behaviour.critic(state.feat).squeeze(-1))
+
+    @torch.no_grad()
+    def judge(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
+        """The same of states given as arrays (…, D) and (…, Z)."""
+        feat = torch.from_numpy(np.concatenate([deter, stoch], -1, dtype=np.float32))
+        return _numpy(self.behaviour.critic(feat.to(self.device)).squeeze(-1))
+
+    def dream(
+        self,
+        batch: Batch,
+        *,
+        context: int,
+        horizon: int,
+        samples: int = 1,
+        sample: bool = False,
+        seed: int = 0,
+    ) -> Dreamt:
+        """The first rows of windows are seen; then the actor plays on inside of the model."""
+        return dream(
+            self.model,
+            self.behaviour,
+            self.actions,
+            to_inputs(batch, self.actions, self.device),
+            context=context,
+            horizon=horizon,
+            samples=samples,
+            sample=sample,
+            seed=seed,
+        )
 
 
 def load(run: str | Path, which: str = "latest", device: str = "cpu") -> LoadedModel:

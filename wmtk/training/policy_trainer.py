@@ -14,7 +14,7 @@ from wmtk.config import Config
 from wmtk.errors import RunError
 from wmtk.models.actions import Actions
 from wmtk.models.behaviour import Behaviour, Objective
-from wmtk.models.disagreement import novelty, penalised
+from wmtk.models.disagreement import Ensemble, novelty, penalised
 from wmtk.models.imagination import Dream, Starts
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
@@ -29,7 +29,7 @@ from wmtk.training.ensemble_trainer import EnsembleConfig, EnsembleTrainer
 from wmtk.training.optimizer import Optimizer, OptimizerConfig
 from wmtk.training.schedules import Schedule, value
 
-TASK, EXPLORER = "behaviour", "explorer"  # who learns, in the names of what is saved
+TASK, EXPLORER, ENSEMBLE = "behaviour", "explorer", "ensemble"  # in the names of what is saved
 
 
 class BehaviourConfig(Config):
@@ -84,6 +84,11 @@ class PolicyTrainer:
     def explorer(self) -> Behaviour | None:
         """The actor that goes where the ensemble disagrees, and its critics."""
         return None if self._explorer is None else self._explorer.behaviour
+
+    @property
+    def ensemble(self) -> Ensemble | None:
+        """The predictors that tell how far the data goes."""
+        return None if self._ensemble is None else self._ensemble.ensemble
 
     def starts(self, post: State, inputs: Inputs) -> Starts:
         """States (B, T, …) of a batch to imagine from: rows that are no padding, all or some."""
@@ -148,21 +153,29 @@ class PolicyTrainer:
             learners["ensemble"] = self._ensemble.optimizer
         return {name: float(x.adam.param_groups[0]["lr"]) for name, x in learners.items()}
 
+    @property
+    def _parts(self) -> dict[str, _Learner | EnsembleTrainer]:
+        parts = {TASK: self._task, ENSEMBLE: self._ensemble, EXPLORER: self._explorer}
+        return {name: part for name, part in parts.items() if part is not None}
+
     def tensors(self) -> dict[str, Tensor]:
-        parts = (self._task, self._ensemble, self._explorer)
-        return {k: v for part in parts if part is not None for k, v in part.tensors().items()}
+        return {k: v for part in self._parts.values() for k, v in part.tensors().items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        parts = {TASK: self._task, "ensemble": self._ensemble, EXPLORER: self._explorer}
-        for name, part in parts.items():
-            if part is None:
-                continue
-            if not any(key.startswith(f"{name}/") for key in tensors):
-                raise RunError(
-                    f"What was saved has no {name}, which these settings need.",
-                    "Start a new run: behaviour.penalty and behaviour.explore cannot begin later.",
-                )
-            part.restore(tensors)
+        """Go on with what was saved."""
+        found = self.take_over(tensors)
+        if missing := [name for name in self._parts if name not in found]:
+            raise RunError(
+                f"What was saved has no {missing[0]}, which these settings need.",
+                "Start a new run: behaviour.penalty and behaviour.explore cannot begin later.",
+            )
+
+    def take_over(self, tensors: Mapping[str, Tensor]) -> set[str]:
+        """Go on with those parts that were saved; which they are."""
+        there = {name for name in self._parts if any(k.startswith(f"{name}/") for k in tensors)}
+        for name in there:
+            self._parts[name].restore(tensors)
+        return there
 
 
 Judge = Callable[[Dream], tuple[Tensor, dict[str, Tensor]]]  # rewards (H, N), and what to log
