@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -44,6 +44,10 @@ def online(
     ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, such as online.every=5.")
+    ] = None,
+    explore: Annotated[
+        Literal["disagreement"] | None,
+        typer.Option(help="Play with a second actor, which seeks what the model does not know."),
     ] = None,
     ablate: Annotated[
         list[str] | None, typer.Option(help="An ablation of the paper, such as no-kl-balancing.")
@@ -107,6 +111,7 @@ def online(
     before = existing_run(out) if resume else None
     changes = console.settings(overrides or [])
     changes |= {} if envs is None else {"online.envs": envs}
+    changes |= {} if explore is None else {"behaviour.explore": explore}
     origin = Run(init) if init and not before else None
     config = config_of(before, preset, ablate or [], changes, origin)
     wanted = _steps_of(before) if steps is None else steps
