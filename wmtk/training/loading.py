@@ -25,10 +25,10 @@ from wmtk.training.acting import ActorPolicy
 from wmtk.training.batches import ActionCodec, to_inputs, whole_episode
 from wmtk.training.checkpoint import Checkpoint, restore_module
 from wmtk.training.device import choose_device
-from wmtk.training.dreaming import dream
 from wmtk.training.fit import require_episode, require_fit
 from wmtk.training.inspecting import decoded, foresee, watch
 from wmtk.training.openloop import open_loop
+from wmtk.training.policy_dreams import dream
 from wmtk.training.policy_trainer import EXPLORER, TASK
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run

@@ -31,13 +31,14 @@ def open_loop(
 ) -> tuple[State, State]:
     """The states of `context` rows that are seen (B, C, …), and of those imagined (B·S, H, …)."""
     assert context + horizon <= inputs.reward.shape[1], (context, horizon, inputs.reward.shape)
-    seen = model.observe(_window(inputs, slice(0, context)))
+    seen = model.observe(window(inputs, slice(0, context)))
     last = State(*(part[:, -1].repeat_interleave(samples, 0) for part in seen))
     actions = inputs.action[:, context : context + horizon].repeat_interleave(samples, 0)
     return seen, model.rssm.imagine(last, actions)
 
 
-def _window(inputs: Inputs, rows: slice) -> Inputs:
+def window(inputs: Inputs, rows: slice) -> Inputs:
+    """Some rows of all windows."""
     obs, *rest = inputs
     return Inputs({key: x[:, rows] for key, x in obs.items()}, *(x[:, rows] for x in rest))
 
