@@ -183,7 +183,11 @@ def _traces(recording: Recording) -> list[tuple[list[Trace], int]]:
     reward = [Trace("reward", recording.episode.reward.astype(np.float64), REAL)]
     if recording.values is None or recording.rewards is None or recording.discount is None:
         return [(reward, REWARD_LINES)]
-    came = discounted_returns(recording.episode, recording.discount, recording.values)
+    if recording.true_rewards is not None:
+        reward = [Trace("reward", recording.true_rewards, REAL)]
+    came = discounted_returns(
+        recording.episode, recording.discount, recording.values, recording.true_rewards
+    )
     value = [
         Trace("the critic's value", recording.values, BELIEVED),
         Trace(f"the return that came, discounted by {recording.discount:g}", came, REAL),

@@ -100,6 +100,11 @@ class Evidence:
         return self.mask[:, self.context :]
 
 
+def as_learnt(batch: Batch, seen: Seen) -> Batch:
+    """Windows with their rewards in the unit of the model's, so that the two can be compared."""
+    return batch if seen.true_reward is None else replace(batch, reward=seen.true_reward)
+
+
 def gather(
     model: Predictor,
     windows: Sequence[Batch],
@@ -170,7 +175,8 @@ class _Look:
         return int(self.batch.reward.shape[1]) - self.context
 
     def part(self, other_actions: NDArray[Any] | None) -> dict[str, Any]:
-        batch, seen = self.batch, self.model.watch(self.batch, self.seed)
+        seen = self.model.watch(self.batch, self.seed)
+        batch = as_learnt(self.batch, seen)
         imagined = self._imagine(batch)
         discrete = seen.latent != "gaussian"
         kl, after, before = _uncertainty(seen)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Batch
-from wmtk.viz.evidence import Predictor
+from wmtk.viz.evidence import Predictor, as_learnt
 from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.endings import terminal_probability
 
@@ -46,6 +46,7 @@ def open_loop(
 ) -> list[Rollout]:
     """Windows of which the model sees `context` rows and imagines the others."""
     seen = model.watch(batch, seed)
+    batch = as_learnt(batch, seen)
     horizon = int(batch.reward.shape[1]) - context
     ahead = model.foresee(batch, context=context, horizon=horizon, samples=samples, seed=seed)
 
@@ -71,6 +72,7 @@ def open_loop(
 def reconstructions(model: Predictor, batch: Batch, seed: int = 0) -> list[Rollout]:
     """Windows of which the model sees every row."""
     seen = model.watch(batch, seed)
+    batch = as_learnt(batch, seen)
     return [
         _rollout(
             batch,

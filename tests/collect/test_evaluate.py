@@ -165,6 +165,9 @@ class Counting:
     def rewards(self, slots: Sequence[int]) -> np.ndarray:
         return -self.values(slots)
 
+    def transformed(self, rewards: np.ndarray) -> np.ndarray:
+        return 10 * rewards
+
     def images(self, slots: Sequence[int]) -> dict[str, np.ndarray]:
         shades = np.array([self.seen[slot] for slot in slots], np.uint8)
         return {"image": np.broadcast_to(shades[:, None, None, None], (len(slots), 64, 64, 1))}
@@ -191,7 +194,8 @@ def test_a_recording_has_all_states_of_the_first_episode() -> None:
     np.testing.assert_array_equal(recording.images["image"][:, 0, 0, 0], rows)
     assert recording.episode.total_reward in report.returns
     assert set(recording.episode.action[1:].tolist()) == {0}  # slot 0 acts so
-    came = discounted_returns(recording.episode, 0.5, recording.values)
+    np.testing.assert_array_equal(recording.true_rewards, 10 * recording.episode.reward)
+    came = discounted_returns(recording.episode, 0.5, recording.values, recording.true_rewards)
     assert came[0] in report.discounted
 
 
@@ -214,6 +218,8 @@ def test_discounted_returns_by_hand() -> None:
     stopped = make_episode([0, 1, 2], truncated=True)
     assert discounted_returns(stopped, 0.5, values).tolist() == [0 + 0.5 + 2, 1 + 4, 8]
     assert stopped.reward.tolist() == [0, 1, 2]
+    tenfold = 10 * ended.reward
+    assert discounted_returns(ended, 0.5, values, tenfold).tolist() == [5 + 5, 10 + 10, 20]
 
 
 # --- tasks ---

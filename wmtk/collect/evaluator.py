@@ -141,7 +141,8 @@ class _Trials:
         values = self._watched.finish(slot, episode)
         if recorded:
             self.recording = self._watched.recording(episode, values)
-        came = float(discounted_returns(episode, self.discount, values)[0])
+        rewards = self._watched.true_rewards(episode)
+        came = float(discounted_returns(episode, self.discount, values, rewards)[0])
         self.trials.append(Trial(episode.total_reward, episode.length, float(values[0]), came))
 
     def flush_if_due(self) -> None:

@@ -27,6 +27,9 @@ class Mind(Protocol):
     def rewards(self, slots: Sequence[int]) -> NDArray[Any]:
         """What the model takes the last reward to have been, (N,)."""
 
+    def transformed(self, rewards: Floats) -> Floats:
+        """Rewards of the task in the unit of `values` and `rewards`."""
+
     def images(self, slots: Sequence[int]) -> Mapping[str, NDArray[np.uint8]]:
         """What the model takes the slots to look like, each (N, H, W, C)."""
 
@@ -40,6 +43,7 @@ class Recording:
     discount: float | None = None
     values: Floats | None = None  # (T+1,)
     rewards: Floats | None = None  # (T+1,) as the model saw them
+    true_rewards: Floats | None = None  # (T+1,) that came, in the unit of the model's
     images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # (T+1, H, W, C)
 
 
@@ -81,6 +85,10 @@ class WatchedPolicy:
         assert values.shape == episode.reward.shape, (values.shape, episode.reward.shape)
         return values
 
+    def true_rewards(self, episode: Episode) -> Floats:
+        """The rewards of an episode in the unit of its policy's expectations."""
+        return self._mind.transformed(episode.reward.astype(np.float64))
+
     def recording(self, episode: Episode, values: Floats) -> Recording:
         """What was seen and thought in the recorded slot's episode, which `finish` has seen."""
         self._record = False
@@ -90,17 +98,21 @@ class WatchedPolicy:
             self._mind.discount,
             values,
             np.array(self._rewards),
+            self.true_rewards(episode),
             {key: np.stack([shown[key] for shown in self._images]) for key in self._images[0]},
         )
 
 
-def discounted_returns(episode: Episode, discount: float, values: Floats) -> Floats:
+def discounted_returns(
+    episode: Episode, discount: float, values: Floats, rewards: Floats | None = None
+) -> Floats:
     """What came of each of the T+1 states, which their values are to predict: Σ γ^k · r_{t+k}.
 
     As in those, the reward of arriving at a state counts. A critic knows no time limits: what it
-    expects of the last state stands for what would have come after one.
+    expects of the last state stands for what would have come after one. `rewards` are those of
+    the episode in the critic's unit, if that is another one.
     """
-    came = episode.reward.astype(np.float64)
+    came = (episode.reward if rewards is None else rewards).astype(np.float64)
     if episode.truncated and not episode.terminated:
         came[-1] = values[-1]
     for t in reversed(range(len(came) - 1)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -37,6 +37,9 @@ class WorldModelConfig(Config):
     discount_scale: float = Field(5.0, ge=0)  # 0: no discount head, γ everywhere
     image_gradients: bool = True  # whether what is seen shapes the states (ablation)
     reward_gradients: bool = True  # whether rewards do (ablation)
+    # What becomes of rewards before they are learnt, never of those that are stored. The paper's
+    # for Atari is tanh; other tasks need none.
+    reward_transform: Literal["tanh"] | None = None
 
 
 class Inputs(NamedTuple):
@@ -127,9 +130,13 @@ class WorldModel(nn.Module):
         }
 
     def reward(self, feat: Tensor) -> Tensor:
-        """The expected reward on arriving at states: (…)."""
+        """The expected reward on arriving at states, transformed: (…)."""
         out: Tensor = self.reward_head(feat).squeeze(-1)
         return out
+
+    def transformed(self, reward: Tensor) -> Tensor:
+        """Rewards of a task as they are learnt."""
+        return reward if self.config.reward_transform is None else torch.tanh(reward)
 
     def discount(self, feat: Tensor) -> Tensor:
         """The expected discount of states: γ times the probability of going on, (…)."""
@@ -178,7 +185,7 @@ class WorldModel(nn.Module):
         if self.vectors:
             nll = losses.gaussian_nll(self.vector_decoder(seen), self.vector(inputs.obs), 1)
             terms["vector"] = config.vector_scale * losses.masked_mean(nll, mask)
-        nll = losses.gaussian_nll(self.reward(rewarded), inputs.reward, 0)
+        nll = losses.gaussian_nll(self.reward(rewarded), self.transformed(inputs.reward), 0)
         terms["reward"] = config.reward_scale * losses.masked_mean(nll, mask)
         if self.discount_head is not None:
             logits = self.discount_head(rewarded).squeeze(-1)

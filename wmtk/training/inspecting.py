@@ -32,6 +32,7 @@ def watch(model: WorldModel, inputs: Inputs, seed: int = 0) -> Seen:
         latent=model.config.rssm.latent,
         posterior=_distributions(model, post.stats),
         prior=_distributions(model, model.rssm.prior(post.deter)),
+        true_reward=_numpy(model.transformed(inputs.reward)),
     )
 
 

@@ -28,6 +28,12 @@ class ActorMind:
     def rewards(self, slots: Sequence[int]) -> NDArray[np.float32]:
         return _numpy(self._policy.model.reward(self._feat(slots)))
 
+    def transformed(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        array: NDArray[np.float64] = self._policy.model.transformed(
+            torch.from_numpy(rewards)
+        ).numpy()
+        return array
+
     @torch.no_grad()
     def images(self, slots: Sequence[int]) -> dict[str, NDArray[np.uint8]]:
         decoded = self._policy.model.decode(self._feat(slots))

@@ -52,9 +52,11 @@ _DMC: Changes = {
     "online.evaluate": 10_000,
 }
 
+_ATARI: Changes = {"model.reward_transform": "tanh"}
+
 PRESETS: Mapping[str, Changes] = {
-    "atari": {},
-    "montezuma": {"model.discount": 0.99},
+    "atari": _ATARI,
+    "montezuma": {**_ATARI, "model.discount": 0.99},
     "dmc_vision": _DMC,
     "humanoid": {**_DMC, "model.kl_scale": 2.0, "behaviour.entropy": 1e-5},
     "tiny": {
