@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from wmtk.models.actions import Categoricals, TruncatedNormal
 from wmtk.models.behaviour import Behaviour, Objective
@@ -161,6 +162,32 @@ def test_long_term_entropy_is_part_of_the_return() -> None:
     objective = Objective(horizon=3, trace=1.0, reinforce=1.0, entropy=0.7, long_term_entropy=True)
     found = expected_gradient(behaviour, objective)
     assert_ascends(behaviour, found, exact_objective(behaviour, 3, 0.7), 3)
+
+
+def test_long_term_entropy_blames_the_way_there_through_the_dynamics_too() -> None:
+    """Of three steps, by hand: the second and third state's entropies, reached by actions."""
+    behaviour = make_behaviour()
+    objective = Objective(horizon=3, trace=1.0, reinforce=0.0, entropy=0.7, long_term_entropy=True)
+    torch.manual_seed(0)
+    dream = behaviour.imagine(Grid(), start(6), objective)
+    loss, _, _ = behaviour.losses(dream, objective)
+    fixed = {name: weight.detach() for name, weight in behaviour.actor.named_parameters()}
+    logs = torch.log_softmax(functional_call(behaviour.actor, fixed, dream.path), -1)
+    reward = dream.reward - 0.7 * (logs.exp() * logs).sum(-1)
+    V2 = reward[2] + dream.discount[2] * dream.following[2]
+    V1 = reward[1] + dream.discount[1] * V2
+    V0 = reward[0] + dream.discount[0] * V1
+    weight = step_weights(dream.discount.detach())
+    logs = torch.log_softmax(dream.stats, -1)
+    own = -0.7 * (logs.exp() * logs).sum(-1)
+    by_hand = -(weight * (torch.stack([V0, V1, V2]) + own)).mean()
+    torch.testing.assert_close(loss, by_hand)
+    parameters = list(behaviour.actor.parameters())
+    ours = torch.autograd.grad(loss, parameters, retain_graph=True)
+    theirs = torch.autograd.grad(by_hand, parameters)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b)
+    assert all(parameter.requires_grad for parameter in parameters)
 
 
 def test_short_term_entropy_is_that_of_the_states_as_they_come() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.models.actions import Actions
-from wmtk.models.imagination import Dream, Players, Starts, World, imagine
+from wmtk.models.imagination import Dream, Players, Starts, World, frozen, imagine
 from wmtk.models.layers import MLP, initialise
 from wmtk.models.returns import lambda_targets, step_weights
 
@@ -62,9 +62,7 @@ class Behaviour(nn.Module):
         entropy = self.actions.entropy(dream.stats)  # (H, N)
         reward = dream.reward if reward is None else reward
         if objective.long_term_entropy:
-            # The gradient of the entropy of an action by its own probabilities is a term of its
-            # own in the actor's loss; here it is a reward for having come to this state.
-            reward = reward + objective.entropy * entropy.detach()
+            reward = reward + objective.entropy * self._entropy_there(dream)
         weight = step_weights(dream.discount.detach())
         target = lambda_targets(reward, dream.discount, dream.following, objective.trace)
         fixed = target.detach()
@@ -89,6 +87,15 @@ class Behaviour(nn.Module):
             summary = self.actions.summary(dream.stats.detach())
             metrics |= {f"actor/{name}": value for name, value in summary.items()}
         return actor_loss, critic_loss, metrics
+
+    def _entropy_there(self, dream: Dream) -> Tensor:
+        """The entropy of the actions at each state as a reward for having come there: (H, N).
+
+        Its gradient by the actor is a term of its own in the loss; here, what led there is to
+        blame, by way of the dynamics if those are recorded.
+        """
+        with frozen(self.actor):
+            return self.actions.entropy(self.actor(dream.path))
 
 
 def _imagined(dream: Dream, weight: Tensor) -> dict[str, Tensor]:
