@@ -1,0 +1,81 @@
+"""docs/acting.md: its commands and programs work, with hardly any updates, in a small model."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from wmtk.datasets import Dataset
+from wmtk.training.presets import ABLATIONS, TrainingConfig
+from wmtk.training.run import Run
+
+pytest.importorskip("torch")
+PAGE = (Path(__file__).parents[2] / "docs" / "acting.md").read_text()
+SMALL = (
+    *("model.depth=2", "model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8"),
+    *("model.rssm.stoch=2", "model.rssm.classes=4", "data.batch_size=2", "data.length=6"),
+    *("behaviour.layers=1", "behaviour.units=8", "behaviour.horizon=2", "behaviour.starts=4"),
+)
+
+
+def commands() -> list[list[str]]:
+    """What is behind the prompts, with a thousandth of the updates and a few episodes."""
+    found = []
+    for line in re.findall(r"^\$ wmtk (.*)$", PAGE, re.MULTILINE):
+        name, *rest = shlex.split(re.sub(r"(--steps \d+)000\b", r"\1", line))
+        if name == "collect":
+            rest += ["--steps", "160"] if "--steps" in rest else ["--episodes", "2"]
+        if name == "train-model":
+            rest += [word for setting in SMALL for word in ("--set", setting)]
+        found.append([name, *rest, *(["--episodes", "2"] if name == "eval" else [])])
+    return found
+
+
+@pytest.mark.slow
+def test_the_commands_and_programs_work(tmp_path, monkeypatch, run_wmtk) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = {}
+    for command in commands():
+        done = run_wmtk(*command)
+        assert done.exit_code == 0, (command, done.stderr)
+        shown[" ".join(command)] = done.stdout + done.stderr
+    careful = next(text for command, text in shown.items() if "--penalty" in command)
+    block = PAGE.partition("--penalty 10\n")[2].partition("```")[0]
+    for line in block.splitlines():
+        start = re.match(r" ?(\D*?)( -?\d|$)", line)
+        assert line == "…" or start[1].strip() in careful, line
+    assert Run(Path("runs/catch-policy")).step == 4
+    assert Dataset.open("explored.zarr")[0].provenance.policy == "curious/explorer@1"
+
+    printed: list[str] = []
+    names = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
+    for program in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+        exec(program, names)
+    assert float(printed[0]) in range(-5, 6)
+    assert printed[1] == "20 runs/catch"
+
+
+def test_the_page_names_every_setting_and_its_default() -> None:
+    """And every ablation that concerns the policy."""
+    table = PAGE.partition("## Settings")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.MULTILINE)
+    defaults = TrainingConfig().behaviour
+    named = set()
+    for cell, told in rows:
+        parts = [name.strip("`") for name in cell.split(", ")]
+        parent = parts[0].removeprefix("behaviour.").rpartition(".")[0]
+        for name, value in zip(parts, told.split(", "), strict=True):
+            name = f"{parent}{name}" if name.startswith(".") else name.removeprefix("behaviour.")
+            named.add(name.partition(".")[0])
+            found: object = defaults
+            for part in name.split("."):
+                found = getattr(found, part)
+            assert json.loads(value.strip("`")) == found, name
+    assert named == set(type(defaults).model_fields)
+    for ablation, changes in ABLATIONS.items():
+        if any(name.startswith("behaviour.") for name in changes):
+            assert f"`{ablation}`" in table, ablation
