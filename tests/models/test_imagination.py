@@ -167,7 +167,9 @@ def test_a_gathered_perceptron_is_the_perceptron_with_its_gradient() -> None:
     with torch.no_grad():
         gathered = GatheredMLP(mlp, 5)
         layer = GatheredLinear([gathered.of_stoch], [gathered.bias], latent.classes)
-        outputs = gathered(deter, *layer(one_hot_rows(latent, stoch)))
+        (of_stoch,) = layer(one_hot_rows(latent, stoch))
+        outputs = gathered.room(20)
+        gathered(deter, of_stoch, outputs)
     ours = with_gradient(mlp, feat, outputs)
     torch.testing.assert_close(ours, mlp(feat))
     parameters = list(mlp.parameters())
@@ -175,6 +177,23 @@ def test_a_gathered_perceptron_is_the_perceptron_with_its_gradient() -> None:
     theirs_by = torch.autograd.grad((mlp(feat) * weights).sum(), parameters)
     for a, b in zip(ours_by, theirs_by, strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_states_are_judged_alike_in_pieces(keep: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    latent, mlp = Categorical(3, 4), MLP(5 + 12, 2, 3, 9)
+    stoch, deter = latent.sample(torch.randn(20, 12)), torch.randn(20, 5)
+    rows = one_hot_rows(latent, stoch)
+    monkeypatch.setattr(imagination, "_PIECE", 6)
+    with torch.no_grad():
+        *hidden, out = imagination._judge(mlp, latent, deter, rows, keep=keep)
+        feat = torch.cat([deter, stoch], -1)
+        torch.testing.assert_close(out, mlp(feat))
+        first = torch.nn.functional.elu(mlp.hidden[0](feat))
+        torch.testing.assert_close(
+            hidden[0], first if keep else torch.cat([first[18:], first[14:18]])
+        )
 
 
 def test_rows_are_drawn_as_one_hot_samples_are() -> None:

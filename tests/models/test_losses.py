@@ -55,11 +55,27 @@ def test_balancing_is_the_papers_algorithm() -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+def test_the_divergence_and_its_gradients_by_hand() -> None:
+    p, q = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
+    post, prior = (x.log().reshape(1, 1, 2).requires_grad_() for x in (p, q))
+    one = torch.ones(1, 1, dtype=torch.bool)
+    kl = balanced_kl(Categorical(1, 2), post, prior, one, 0.8)
+    assert kl.item() == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(2 / 3))  # 0.1438
+    of_post, of_prior = torch.autograd.grad(kl, [post, prior])
+    # By the logits of the prior: q − p. By those of the posterior: p · (ln p/q − KL).
+    assert of_prior.flatten().tolist() == pytest.approx([0.8 * -0.25, 0.8 * 0.25])
+    by_hand = 0.5 * (math.log(2) - 0.5 * math.log(4 / 3))
+    assert of_post.flatten().tolist() == pytest.approx([0.2 * by_hand, -0.2 * by_hand], abs=1e-6)
+
+
 def test_the_image_likelihood_carries_a_constant_that_the_error_does_not() -> None:
     mean, target = torch.zeros(1, 2, 2), torch.tensor([[[1.0, 0.0], [0.0, 2.0]]])
     constant = 4 * 0.5 * math.log(2 * math.pi)
     assert gaussian_nll(mean, target, 2).tolist() == pytest.approx([2.5 + constant])
     assert squared_error(mean, target, 2).tolist() == pytest.approx([5 / 4])
+    mean.requires_grad_()
+    (grad,) = torch.autograd.grad(gaussian_nll(mean, target, 2).sum(), mean)
+    assert torch.equal(grad, -target)  # mean − target
 
 
 def test_the_discount_loss_has_soft_targets() -> None:

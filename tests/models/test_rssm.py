@@ -48,6 +48,22 @@ def test_the_cell_in_numpy(layer_norm) -> None:
     np.testing.assert_allclose(found, expected)
 
 
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_the_gradients_of_the_cell_are_differences(layer_norm) -> None:
+    torch.manual_seed(0)
+    cell = GRUCell(3, 4, layer_norm=layer_norm).double()
+    for parameter in cell.parameters():
+        torch.nn.init.normal_(parameter)
+    names = [name for name, _ in cell.named_parameters()]
+    inputs = [torch.randn(2, size, dtype=torch.float64, requires_grad=True) for size in (3, 4)]
+
+    def call(x, h, *parameters):
+        weights = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(cell, weights, (x, h))
+
+    assert torch.autograd.gradcheck(call, (*inputs, *cell.parameters()))
+
+
 def test_an_episode_that_begins_inside_a_sequence_forgets_what_was_before(rssm) -> None:
     embed, action, first = sequence()
     first[1, 3] = True

@@ -5,6 +5,7 @@ import torch
 
 from wmtk.errors import ConfigError
 from wmtk.models.convolution import ConvDecoder
+from wmtk.models.rssm import RSSM, RSSMConfig
 from wmtk.models.world_model import Inputs, WorldModel, WorldModelConfig
 from wmtk.spaces import ArraySpec
 
@@ -38,6 +39,57 @@ def inputs(keys: dict[str, ArraySpec], B: int = 2, T: int = 5, A: int = 3) -> In
 def test_at_paper_size_it_has_20_million_parameters() -> None:
     model = WorldModel(WorldModelConfig(), {"image": IMAGE}, action_size=18)
     assert sum(p.numel() for p in model.parameters()) == pytest.approx(20e6, rel=0.005)
+
+
+def glorot(inputs: int, outputs: int) -> float:
+    """The bound of uniform weights, and of none above it."""
+    return float((6 / (inputs + outputs)) ** 0.5)
+
+
+def test_weights_begin_as_in_the_reference() -> None:
+    """Uniform within Glorot's bounds of each layer, also where one is computed in parts."""
+    torch.manual_seed(0)
+    model = WorldModel(WorldModelConfig(), {"image": IMAGE}, action_size=18)
+    rssm, decoder = model.rssm, model.decoders["image"]
+    bounds = {
+        rssm.from_stoch: glorot(1024 + 18, 600),
+        rssm.from_action: glorot(1024 + 18, 600),
+        rssm.cell.linear: glorot(600 + 600, 3 * 600),
+        rssm.prior_stats: glorot(600, 1024),
+        rssm.post_from_deter: glorot(600 + 1536, 600),
+        rssm.post_from_embed: glorot(600 + 1536, 600),
+        model.encoders["image"].layers[1]: glorot(48 * 16, 96 * 16),
+        decoder.first: glorot(1536 * 25, 192 * 25),
+        decoder.third: glorot(96 * 36, 48 * 36),
+        model.reward_head.out: glorot(400, 1),
+    }
+    for layer, bound in bounds.items():
+        assert 0.97 * bound < layer.weight.abs().max().item() <= bound * (1 + 1e-6), layer
+        assert layer.weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.1), layer
+    biases = {name: value for name, value in model.named_parameters() if name.endswith("bias")}
+    assert len(biases) > 20
+    assert not any(value.any() for value in biases.values())
+    assert (rssm.cell.norm.weight == 1).all()
+    assert rssm.cell.norm.eps == 1e-3
+
+
+def test_as_many_binary_latents_as_there_are_classes_in_all() -> None:
+    sizes = {"stoch": 3, "classes": 5, "deter": 4}
+    feats = {
+        latent: RSSM(RSSMConfig.build({**sizes, "latent": latent}), 1, 1).feat_size
+        for latent in ("categorical", "binary", "gaussian")
+    }
+    assert feats == {"categorical": 4 + 15, "binary": 4 + 15, "gaussian": 4 + 3}
+
+
+def test_what_vectors_become_is_no_linear_function_of_the_last_layer() -> None:
+    """As the last convolution of an image, so that the layer after it has something to do."""
+    torch.manual_seed(0)
+    model = WorldModel(TINY, {"state": VECTOR}, 3)
+    obs = {"state": torch.randn(2, 40, 3)}
+    linear = model.vector_encoder(obs["state"])
+    assert linear.min() < -0.1
+    torch.testing.assert_close(model.encode(obs), torch.where(linear > 0, linear, linear.expm1()))
 
 
 @pytest.mark.parametrize("latent", ["categorical", "gaussian", "binary"])

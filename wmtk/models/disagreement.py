@@ -20,9 +20,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from wmtk.models.fast_elu import elu
 from wmtk.models.imagination import Dream, frozen
 from wmtk.models.latents import Binary, Categorical, Gaussian, Latent
-from wmtk.models.layers import elu
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
 

@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from wmtk.models.fast_elu import elu, elu_gradient
 from wmtk.models.latents import Categorical
-from wmtk.models.layers import MLP, elu
+from wmtk.models.layers import MLP
 
 
 class GatheredLinear:
@@ -41,23 +42,25 @@ class GatheredMLP:
     """A perceptron of such features, which keeps what its layers gave."""
 
     def __init__(self, mlp: MLP, deter_size: int) -> None:
-        self.mlp = mlp
-        first = _linear(mlp.hidden[0])
+        first, *others = (_linear(layer) for layer in (*mlp.hidden, mlp.out))
         self.of_deter = first.weight.detach()[:, :deter_size].t()  # (D, U)
         self.of_stoch, self.bias = first.weight[:, deter_size:], first.bias
+        self._others = [(layer.bias.detach(), layer.weight.detach().t()) for layer in others]
 
-    def __call__(self, deter: Tensor, gathered: Tensor) -> list[Tensor]:
-        """What a GatheredLinear of `of_stoch` and `bias` gave (M, U), and deter (M, D) →
+    def room(self, *rows: int) -> list[Tensor]:
+        """For the outputs of each hidden layer and, last, of the perceptron itself."""
+        widths = [len(self.bias), *(len(bias) for bias, _ in self._others)]
+        return [self.bias.new_empty(*rows, width) for width in widths]
 
-        the outputs of each hidden layer and, last, of the perceptron itself.
+    def __call__(self, deter: Tensor, gathered: Tensor, outputs: Sequence[Tensor]) -> Tensor:
+        """Fill `outputs`, each (M, …), and return the last of them.
+
+        Of deter (M, D), and of what a GatheredLinear of `of_stoch` and `bias` gave (M, U).
         """
-        x = elu(torch.addmm(gathered, deter, self.of_deter))
-        outputs = [x]
-        for layer in self.mlp.hidden[1:]:
-            x = elu(layer(x))
-            outputs.append(x)
-        outputs.append(self.mlp.out(x))
-        return outputs
+        x = torch.addmm(gathered, deter, self.of_deter, out=outputs[0])
+        for (bias, weight), y in zip(self._others, outputs[1:], strict=True):
+            x = torch.addmm(bias, elu(x), weight, out=y)
+        return x
 
 
 class _WithGradient(torch.autograd.Function):
@@ -80,8 +83,8 @@ class _WithGradient(torch.autograd.Function):
         for i in reversed(range(count)):
             by_weight.append(grad.t() @ inputs[i])
             by_bias.append(grad.sum(0))
-            if i:  # the derivative of ELU is 1 above 0 and its output plus 1 below
-                grad = (grad @ weights[i]).mul_(inputs[i].clamp(max=0).add_(1))
+            if i:
+                grad = elu_gradient(grad @ weights[i], inputs[i])
         nothing = [None] * (count + 2)
         return (*nothing, *reversed(by_weight), *reversed(by_bias))
 

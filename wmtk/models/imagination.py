@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.models.actions import Actions
+from wmtk.models.fast_elu import elu
 from wmtk.models.gathered import (
     GatheredLinear,
     GatheredMLP,
@@ -22,9 +23,11 @@ from wmtk.models.gathered import (
     with_gradient,
 )
 from wmtk.models.latents import Categorical
-from wmtk.models.layers import MLP, elu
+from wmtk.models.layers import MLP
 from wmtk.models.rssm import State
 from wmtk.models.world_model import WorldModel
+
+_PIECE = 4096  # states that heads judge at a time
 
 
 class Starts(NamedTuple):
@@ -148,19 +151,16 @@ def _imagine_gathered(
         feat, rows, action, outputs = _roll_out(model, latent, players, starts, horizon)
         deter, rows = feat[..., :D].flatten(0, 1), rows.flatten(0, 1)  # (H+1 · N, …)
 
-        def judge(mlp: MLP, begin: int, end: int) -> list[Tensor]:
+        def judge(mlp: MLP, begin: int, end: int) -> Tensor:
             """What a perceptron makes of states `begin` up to `end`."""
             part = slice(begin * N, end * N)
-            gathered = GatheredMLP(mlp, D)
-            layer = GatheredLinear([gathered.of_stoch], [gathered.bias], latent.classes)
-            return gathered(deter[part], *layer(rows[part]))
+            return _judge(mlp, latent, deter[part], rows[part])[-1].view(end - begin, N)
 
-        reward = judge(model.reward_head, 0, H)[-1].view(H, N)
-        following = judge(players.slow, 1, H + 1)[-1].view(H, N)
-        values = judge(players.critic, 0, H)
+        reward, following = judge(model.reward_head, 0, H), judge(players.slow, 1, H + 1)
+        values = _judge(players.critic, latent, deter[:-N], rows[:-N], keep=True)
         discount = starts.discount.new_full((H, N), model.config.discount)
         if model.discount_head is not None and H > 1:
-            discount[1:] = torch.sigmoid(judge(model.discount_head, 1, H)[-1]).view(H - 1, N)
+            discount[1:] = torch.sigmoid(judge(model.discount_head, 1, H))
         discount[0] = starts.discount
     seen = feat[:-1].flatten(0, 1)
     stats = with_gradient(players.actor, seen, outputs)
@@ -177,6 +177,28 @@ def _imagine_gathered(
     )
 
 
+def _judge(
+    mlp: MLP, latent: Categorical, deter: Tensor, rows: Tensor, *, keep: bool = False
+) -> list[Tensor]:
+    """What a perceptron makes of states: deter (M, D), rows (M, S) → (M, …) of each layer.
+
+    A piece after the other, since what stays in the cache is faster; `keep` the hidden layers of
+    all of them, or only of the last piece.
+    """
+    M, D = deter.shape
+    gathered = GatheredMLP(mlp, D)
+    layer = GatheredLinear([gathered.of_stoch], [gathered.bias], latent.classes)
+    hidden = gathered.room(M if keep else min(_PIECE, M))[:-1]
+    out = deter.new_empty(M, mlp.out.out_features)
+    for start in range(0, M, _PIECE):
+        piece = slice(start, min(start + _PIECE, M))
+        within = piece if keep else slice(piece.stop - start)
+        room = [*(x[within] for x in hidden), out[piece]]
+        (of_stoch,) = layer(rows[piece])
+        gathered(deter[piece], of_stoch, room)
+    return [*hidden, out]
+
+
 def _roll_out(
     model: WorldModel, latent: Categorical, players: Players, starts: Starts, horizon: int
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
@@ -190,12 +212,11 @@ def _roll_out(
     deter, rows = starts.state.deter, one_hot_rows(latent, starts.state.stoch)
     firsts = first_rows(latent, rows.device)
     all_rows, all_actions = [rows], []
-    outputs: list[list[Tensor]] = []
+    outputs = actor.room(horizon, N)
     feat[0, :, :D] = deter
     for t in range(horizon):
         projected, seen = layer(rows)
-        outputs.append(actor(deter, seen))
-        action = players.actions.sample(outputs[-1][-1])
+        action = players.actions.sample(actor(deter, seen, [x[t] for x in outputs]))
         deter = rssm.cell(elu(torch.addmm(projected, action, of_action)), deter)
         rows = draw_rows(latent, rssm.prior(deter), firsts)
         feat[t + 1, :, :D] = deter
@@ -203,5 +224,4 @@ def _roll_out(
         all_actions.append(action)
     stacked = torch.stack(all_rows)
     feat[..., D:].scatter_(-1, stacked, 1.0)
-    layers = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
-    return feat, stacked, torch.stack(all_actions), layers
+    return feat, stacked, torch.stack(all_actions), [x.flatten(0, 1) for x in outputs]

@@ -7,10 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-
-def elu(x: Tensor) -> Tensor:
-    """x above 0, exp(x) − 1 below. It overwrites x: the passes over memory are what costs."""
-    return torch.nn.functional.elu(x, inplace=True)
+from wmtk.models.fast_elu import elu
 
 
 def initialise(module: nn.Module) -> None:
@@ -20,6 +17,14 @@ def initialise(module: nn.Module) -> None:
             nn.init.xavier_uniform_(child.weight)
             if child.bias is not None:
                 nn.init.zeros_(child.bias)
+
+
+def initialise_as_one(*parts: nn.Linear) -> None:
+    """Weights of layers whose outputs are added, as those of one layer of all their inputs."""
+    inputs, outputs = sum(part.in_features for part in parts), parts[0].out_features
+    bound = (6 / (inputs + outputs)) ** 0.5
+    for part in parts:
+        nn.init.uniform_(part.weight, -bound, bound)
 
 
 class MLP(nn.Module):

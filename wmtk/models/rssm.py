@@ -9,8 +9,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from wmtk.config import Config
+from wmtk.models.fast_elu import elu
 from wmtk.models.latents import Binary, Categorical, Gaussian, Latent
-from wmtk.models.layers import GRUCell, elu
+from wmtk.models.layers import GRUCell, initialise_as_one
 from wmtk.models.scan import observe_scan
 
 
@@ -21,13 +22,15 @@ class RSSMConfig(Config):
     hidden: int = Field(600, ge=1)
     latent: Literal["categorical", "gaussian", "binary"] = "categorical"
     stoch: int = Field(32, ge=1)  # variables
-    classes: int = Field(32, ge=2)  # of a categorical variable
+    classes: int = Field(32, ge=2)  # of a categorical variable; so many binary ones replace it
     layer_norm: bool = True
 
     def make_latent(self) -> Latent:
         if self.latent == "categorical":
             return Categorical(self.stoch, self.classes)
-        return Gaussian(self.stoch) if self.latent == "gaussian" else Binary(self.stoch)
+        # The paper tried "a larger number of binary latents": as many numbers, each on its own.
+        many = self.stoch * self.classes
+        return Gaussian(self.stoch) if self.latent == "gaussian" else Binary(many)
 
 
 class State(NamedTuple):
@@ -71,6 +74,11 @@ class RSSM(nn.Module):
         self.post_from_deter = nn.Linear(D, U, bias=False)
         self.post_from_embed = nn.Linear(embed_size, U)
         self.post_stats = nn.Linear(U, self.latent.stats_size)
+
+    def initialise(self) -> None:
+        """Glorot bounds of the layers that are split by input."""
+        initialise_as_one(self.from_stoch, self.from_action)
+        initialise_as_one(self.post_from_deter, self.post_from_embed)
 
     @property
     def feat_size(self) -> int:

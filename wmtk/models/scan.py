@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from wmtk.models.fast_elu import elu
 from wmtk.models.latents import Latent
-from wmtk.models.layers import GRUCell, elu
+from wmtk.models.layers import GRUCell
 
 if TYPE_CHECKING:
     from wmtk.models.rssm import RSSM

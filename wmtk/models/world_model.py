@@ -13,6 +13,7 @@ from wmtk.config import Config
 from wmtk.errors import ConfigError
 from wmtk.models import losses
 from wmtk.models.convolution import ConvDecoder, ConvEncoder, check_image, to_float
+from wmtk.models.fast_elu import elu
 from wmtk.models.latents import Categorical
 from wmtk.models.layers import MLP, initialise
 from wmtk.models.piecewise import image_nll
@@ -92,6 +93,7 @@ class WorldModel(nn.Module):
         self.reward_head = MLP(feat, 1, L, U)
         self.discount_head = MLP(feat, 1, L, U) if config.discount_scale else None
         initialise(self)
+        self.rssm.initialise()
         for decoder in self.decoders.values():
             assert isinstance(decoder, ConvDecoder)
             decoder.initialise()
@@ -106,7 +108,7 @@ class WorldModel(nn.Module):
             B, T = x.shape[:2]
             parts.append(self.encoders[_safe(key)](to_float(x.flatten(0, 1))).reshape(B, T, -1))
         if self.vectors:
-            parts.append(self.vector_encoder(self.vector(obs)))
+            parts.append(elu(self.vector_encoder(self.vector(obs))))
         return torch.cat(parts, -1)
 
     def vector(self, obs: Mapping[str, Tensor]) -> Tensor:

@@ -1,0 +1,60 @@
+"""ELU in place. On a CPU, where it is a tenth of an update, torch's own takes a third longer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_FEW = 2**15  # numbers: with less, one call costs less than four
+_PIECE = 2**18  # at a time: what is computed in between stays in the cache
+
+
+def elu(x: Tensor) -> Tensor:
+    """x above 0, exp(x) − 1 below. It overwrites x: the passes over memory are what costs."""
+    if not _worthwhile(x):
+        return torch.nn.functional.elu(x, inplace=True)
+    if torch.is_grad_enabled() and x.requires_grad:
+        y: Tensor = _Elu.apply(x)  # type: ignore[no-untyped-call]
+        return y
+    return _overwrite(x)
+
+
+def elu_gradient(grad: Tensor, y: Tensor) -> Tensor:
+    """The gradient by x, of the gradient by y = elu(x)."""
+    of_x: Tensor = torch.ops.aten.elu_backward(grad, 1.0, 1.0, 1.0, True, y)
+    return of_x
+
+
+def _worthwhile(x: Tensor) -> bool:
+    return (
+        x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and x.numel() >= _FEW
+        and x.is_contiguous()
+        and not torch.compiler.is_compiling()
+    )
+
+
+def _overwrite(x: Tensor) -> Tensor:
+    """max(x, exp(min(x, 0)) − 1), which is ELU: below 0 the exponential is above its tangent."""
+    flat = x.view(-1)
+    room = x.new_empty(min(_PIECE, len(flat)))
+    for piece in torch.split(flat, _PIECE):
+        low = torch.clamp(piece, max=0, out=room[: len(piece)])
+        torch.maximum(piece, low.exp_().sub_(1), out=piece)
+    return x
+
+
+class _Elu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.mark_dirty(x)
+        y = _overwrite(x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return elu_gradient(grads[0], ctx.saved_tensors[0])
