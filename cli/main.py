@@ -35,6 +35,7 @@ COMMANDS: dict[str, Lazy] = {
         "wmtk.cli.train_policy", "train_policy", "Train an actor inside of a world model."
     ),
     "online": Lazy("wmtk.cli.online", "online", "Play a task and learn it at the same time."),
+    "runs": Lazy("wmtk.cli.runs", "runs", "List the runs under a folder."),
     "eval": Lazy("wmtk.cli.eval", "evaluate", "Play episodes with a policy and score it."),
     "viz": Lazy("wmtk.cli.viz", "app", "See whether a world model is right."),
     "scores": Lazy("wmtk.cli.scores", "scores", "Aggregate Atari scores, beside published ones."),

@@ -9,7 +9,8 @@ import typer
 
 from wmtk.cli import console
 from wmtk.cli.console import human_count
-from wmtk.cli.online_report import result_of, show_result, showing
+from wmtk.cli.online_report import result_of, show_result
+from wmtk.cli.online_view import showing
 from wmtk.cli.playing import echo, warn
 from wmtk.cli.stopping import StopOnSignal
 from wmtk.cli.training import PRESET, config_of, existing_run, say, source_of
@@ -68,6 +69,9 @@ def online(
             min=0, help="Processes they are spread over; 0 is this one.", show_default="cores"
         ),
     ] = None,
+    background: Annotated[
+        bool, typer.Option("--async", help="Play in a process of its own while this one learns.")
+    ] = False,
     timeout: Annotated[
         float,
         typer.Option(min=0.1, help="Seconds without a step after which a worker is replaced."),
@@ -93,6 +97,9 @@ def online(
     --resume goes on, also after a crash. On resuming, settings that are not given stay as they
     are, and a larger --steps plays for longer.
 
+    With --async, steps are played while the last ones are learnt from; an update still waits for
+    its steps, so that the train ratio is the same. It helps where an environment is slow.
+
     \b
     Examples:
       wmtk online wmtk/Catch-v0 --out runs/catch --steps 10000
@@ -103,15 +110,14 @@ def online(
     """
     from wmtk.training.device import choose_device, tune_allocator
     from wmtk.training.online import online as run
-    from wmtk.training.replay import played
     from wmtk.training.run import Run
 
     tune_allocator()
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
     changes = console.settings(overrides or [])
-    changes |= {} if envs is None else {"online.envs": envs}
-    changes |= {} if explore is None else {"behaviour.explore": explore}
+    chosen_here = {"online.envs": envs, "behaviour.explore": explore}
+    changes |= {name: value for name, value in chosen_here.items() if value is not None}
     origin = Run(init) if init and not before else None
     config = config_of(before, preset, ablate or [], changes, origin)
     wanted = _steps_of(before) if steps is None else steps
@@ -121,7 +127,8 @@ def online(
     pace = f"one update every {config.online.every:g} steps"
     say(f"{_origin(before, preset, init)} on {chosen}; {pace}")
     stopping = StopOnSignal("Stopping; once more ends at once.")
-    with stopping, showing(resolved.task, wanted, played(out)) as shown:
+    batch = config.data.batch_size * config.data.length
+    with stopping, showing(resolved.task, config.online, batch, wanted) as view:
         made = run(
             resolved,
             out,
@@ -133,12 +140,13 @@ def online(
             device=chosen,
             resume=resume,
             workers=workers,
+            background=background,
             timeout=timeout,
-            on_progress=shown.update,
+            on_progress=view.update,
             on_message=warn,
             stop=lambda: stopping.asked,
         )
-    result = result_of(made, config.online, wanted, shown.last)
+    result = result_of(made, config.online, wanted, view.last)
     console.emit(result, json=json, render=show_result)
     if not result["finished"]:
         say("Interrupted; everything is saved. To go on, add --resume to the same command.")

@@ -1,13 +1,10 @@
-"""What `wmtk online` says while it runs, and at its end."""
+"""What came of `wmtk online`, at its end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from statistics import fmean
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wmtk.cli import console
 from wmtk.cli.console import human_count
 
 if TYPE_CHECKING:
@@ -17,40 +14,7 @@ if TYPE_CHECKING:
     from wmtk.training.progress import OnlineProgress
     from wmtk.training.run import Run
 
-RECENT = 20  # episodes whose mean return is shown
 WORK = ("collect", "model", "behaviour", "eval")  # parts of the time that are not overhead
-
-
-class Shown:
-    """Shows how far a run is; remembers the last it was told."""
-
-    def __init__(self, bar: console.Progress, task: str) -> None:
-        self._bar, self._task = bar, task
-        self.last: OnlineProgress | None = None
-
-    def update(self, progress: OnlineProgress) -> None:
-        self.last = progress
-        self._bar.update(completed=progress.steps, description=_describe(self._task, progress))
-
-
-@contextmanager
-def showing(task: str, steps: int, begun_at: int) -> Iterator[Shown]:
-    """Show a run while the block runs: lines where there is no terminal."""
-    with console.progress(task, steps, noun="step", begun_at=begun_at) as bar:
-        yield Shown(bar, task)
-
-
-def _describe(task: str, progress: OnlineProgress) -> str:
-    parts = [task, human_count(progress.updates, "update")]
-    if progress.returns:
-        parts.append(f"return {fmean(progress.returns[-RECENT:]):.4g}")
-    if progress.scores:
-        parts.append(f"tested {progress.scores[-1].mean_return:.4g}")
-    parts += [f"{name} {value:.3g}" for name, value in progress.losses.items()]
-    return ", ".join(parts)
-
-
-# --- the end ---
 
 
 def result_of(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from wmtk.datasets import SequenceSampler, Source
 from wmtk.models.convolution import to_float
 from wmtk.spaces import ArraySpec
 from wmtk.training.metrics import MetricsLog, read_metrics
 from wmtk.training.model_trainer import ModelTrainer
+from wmtk.training.openloop import CONTEXT, HORIZON
 from wmtk.training.train_model import train_model
 
 LOSSES = {"loss/total", "loss/constant_free", "loss/kl", "loss/reward", "loss/discount"}
@@ -43,6 +46,10 @@ def test_everything_is_reported_in_both_places(dataset, config, tmp_path) -> Non
             (shown,) = [e.value for e in board.Scalars(name) if e.step == report["step"]]
             assert shown == pytest.approx(report[name], rel=1e-5)
     assert [event.step for event in board.Images("val/open_loop/image")] == [3, 4]
+    films = board.Images("val/open_loop_film/image")
+    assert [event.step for event in films] == [3, 4]
+    film = Image.open(io.BytesIO(films[0].encoded_image_string))
+    assert (film.format, film.n_frames) == ("GIF", CONTEXT + HORIZON)
 
 
 def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> None:

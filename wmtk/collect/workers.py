@@ -161,7 +161,7 @@ class ProcessWorker:
         self._beats = context.RawValue("Q", 0)
         arguments = (theirs, list(self._plans.values()), self._needs_obs, self._beats)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
-        with _interrupts_held_back():
+        with interrupts_held_back():
             self._process.start()
         theirs.close()
 
@@ -241,7 +241,7 @@ def _retried(plan: SlotPlan) -> SlotPlan:
 
 
 @contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
+def interrupts_held_back() -> Iterator[None]:
     """Ctrl-C goes to every process of a terminal, and one that is starting dies of it noisily.
 
     It inherits that the signal is held back, until it can ignore it.

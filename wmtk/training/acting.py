@@ -49,6 +49,7 @@ class ActorPolicy:
         self.schema = schema
         self.sample = sample  # whether actions are drawn; states always are
         self.name, self.checkpoint = name, checkpoint
+        self.seed = tuple(seed)
         self._codec = ActionCodec(schema.action)
         self._device = next(model.parameters()).device
         self._state = model.rssm.initial(0)  # (slots, …)

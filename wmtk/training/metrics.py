@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from PIL import Image
 
 from wmtk.datasets import durable
 
 FILE = "metrics.jsonl"
+FRAME_MILLISECONDS = 250
 
 
 class MetricsLog:
@@ -43,6 +46,24 @@ class MetricsLog:
     def image(self, step: int, name: str, picture: NDArray[Any]) -> None:
         """A picture (H, W, 3) of bytes."""
         self._board.add_image(name, picture, step, dataformats="HWC")
+
+    def film(self, step: int, name: str, frames: Sequence[NDArray[Any]]) -> None:
+        """Pictures (H, W, 3) of bytes, one after the other, as TensorBoard plays them: a GIF."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        buffer = io.BytesIO()
+        first, *rest = (Image.fromarray(frame) for frame in frames)
+        first.save(
+            buffer, "GIF", save_all=True, append_images=rest, duration=FRAME_MILLISECONDS, loop=0
+        )
+        shown = Summary.Image(
+            height=first.height,
+            width=first.width,
+            colorspace=3,
+            encoded_image_string=buffer.getvalue(),
+        )
+        summary = Summary(value=[Summary.Value(tag=name, image=shown)])
+        self._board._get_file_writer().add_summary(summary, step)
 
     def close(self) -> None:
         self._file.close()

@@ -5,7 +5,6 @@ Nothing is done here that the four stages do not do; they only take turns.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from wmtk.collect import RandomPolicy, schema_of
 from wmtk.collect.evaluator import EVALUATION
 from wmtk.datasets import Batch, Source
 from wmtk.envs import ResolvedTask
-from wmtk.errors import RunError, UsageError
 from wmtk.training.agent import Agent, AgentStage
+from wmtk.training.background import Background
+from wmtk.training.beginning import require_data, require_same_task, require_updates, take_over
 from wmtk.training.data import fixed_batches, make_sampler
 from wmtk.training.examining import examine
 from wmtk.training.fit import require_fit
@@ -30,7 +30,7 @@ from wmtk.training.progress import Observer, OnlineProgress
 from wmtk.training.replay import Replay, was_played
 from wmtk.training.run import Run
 from wmtk.training.sources import as_before, identity, pinned
-from wmtk.training.supply import Supply, prefill
+from wmtk.training.supply import Foreground, Supply, prefill
 from wmtk.training.train_model import CHOICE, ModelStage
 
 
@@ -46,6 +46,7 @@ def online(
     device: str = "cpu",
     resume: bool = False,
     workers: int | None = None,
+    background: bool = False,
     timeout: float = 60.0,
     on_progress: Callable[[OnlineProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
@@ -56,11 +57,11 @@ def online(
     First come random steps, then updates of the model and of the behaviour at the train ratio of
     `config.online`. `sources` are learnt from as well; `init` is a run whose networks are taken
     over. `resume` goes on with a run that is there already: with every episode that was whole, and
-    from its newest checkpoint.
+    from its newest checkpoint. With `background` a process of its own plays while this one learns.
     """
     run = existing_run(out, "online", resume=resume)
-    updates = _require_updates(config, steps)
-    _require_data(config, sources)
+    updates = require_updates(config, steps)
+    require_data(config, sources)
     schema = schema_of(task)
     seed = int(kept(run, "seed", seed, 0))
     sources = [pinned(source) for source in sources] if run is None else as_before(run, sources)
@@ -73,10 +74,10 @@ def online(
         "schema": schema.to_json(),
         "env": task.settings,
         "steps": steps,
-        "init": _take_over(agent, init, run),
+        "init": take_over(agent, init, run),
     }
     if run is not None:
-        _require_same_task(run, task)
+        require_same_task(run, task)
     begun = run or Run.create(out, "online", config, about)
     with occupied(begun, lambda: run is not None or begun.step > 0 or was_played(out)):
         begun.note_command()
@@ -91,7 +92,8 @@ def online(
         dice = [seed, replay.episodes]
         learnt = agent.collector(dice)
         actor = learnt if config.online.actor == "learnt" else RandomPolicy(schema.action, dice)
-        with Supply(config.online, playing, replay, actor, parts, steps) as supply:
+        table = Background if background else Foreground
+        with Supply(config.online, playing, replay, actor, parts, steps, table) as supply:
             sampler = make_sampler(config.data, data, seed)
             supply.follow(sampler)
             watch = Watch(observer.update, stop)
@@ -129,56 +131,3 @@ def _stage(
 
     model = ModelStage(run, config, agent.model, [], shown)
     return AgentStage(config.online, agent, model, examined, parts)
-
-
-def _take_over(agent: Agent, init: Path | None, run: Run | None) -> dict[str, object] | None:
-    """Begin with the networks of another run; what to remember of it."""
-    before = run.about["init"] if run else None
-    if run is not None:
-        named = before["run"] if before else None
-        if init is not None and str(init) != named:
-            raise RunError(
-                f"{run.path} was begun from {named or 'nothing'}, not from {init}.",
-                "Leave --init out on resuming, or start a new run.",
-            )
-        init = Path(named) if named else None
-    if init is None or (run is not None and run.step):
-        return None  # its own checkpoint is what a run goes on from
-    saved = Run(init).checkpoints.load()
-    if before and before["hash"] != saved.hash:
-        raise RunError(
-            f"{init} is not any more what the run was begun from: update {before['step']}.",
-            "Start a new run.",
-        )
-    agent.take_over(saved)
-    return {"run": str(init), "step": saved.step, "hash": saved.hash}
-
-
-def _require_updates(config: TrainingConfig, steps: int) -> int:
-    updates = config.online.updates_at(steps)
-    if not updates:
-        first = config.online.steps_for(1)
-        raise UsageError(
-            f"After {steps:,} steps nothing is learnt yet: the first update waits for {first:,}.",
-            "Play more --steps, or fewer random ones: --set online.prefill=1000.",
-        )
-    return updates
-
-
-def _require_data(config: TrainingConfig, sources: Sequence[Source]) -> None:
-    if not config.online.prefill and not sources:
-        raise UsageError(
-            "There is nothing to learn from at first: no random play, and no data.",
-            "Let it play: --set online.prefill=1000; or give it datasets: --data PATH.",
-        )
-
-
-def _require_same_task(run: Run, task: ResolvedTask) -> None:
-    before, now = run.about["env"], json.loads(json.dumps(task.settings))
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    if changed := [name for name in names if name != "versions"]:
-        name = changed[0]
-        raise RunError(
-            f"{run.path} plays with {name} {before.get(name)}, not {now.get(name)}.",
-            "Resume it with the same task and options, or start a new run.",
-        )

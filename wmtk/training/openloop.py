@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -43,14 +44,40 @@ def window(inputs: Inputs, rows: slice) -> Inputs:
     return Inputs({key: x[:, rows] for key, x in obs.items()}, *(x[:, rows] for x in rest))
 
 
-@torch.no_grad()
-def open_loop_pictures(model: WorldModel, inputs: Inputs) -> dict[str, Picture]:
-    """For each image that the model sees, a picture of its longest windows.
+class Windows(NamedTuple):
+    """Windows of one key, the longest of a batch: frames (N, T, H, W, 3)."""
 
-    Rows are the truth, what the model shows, and the error: grey where it is right, bright where
-    the model is too bright, dark where it is too dark. Frames with a green border were seen, those
-    with a red one imagined.
-    """
+    truth: Picture
+    model: Picture
+    shown: NDArray[np.bool_]  # (N, T), false after the end of a short episode
+    context: int  # rows that were seen; the others are imagined
+
+    def picture(self) -> Picture:
+        """All of it in one picture.
+
+        Rows are the truth, what the model shows, and the error: grey where it is right, bright
+        where the model is too bright, dark where it is too dark. Frames with a green border were
+        seen, those with a red one imagined.
+        """
+        return _draw(*self)
+
+    def film(self) -> list[Picture]:
+        """The same step by step, with the windows side by side."""
+        N, T = self.shown.shape
+        return [
+            _draw(
+                self.truth[None, :, t],
+                self.model[None, :, t],
+                self.shown[None, :, t],
+                N if t < self.context else 0,
+            )
+            for t in range(T)
+        ]
+
+
+@torch.no_grad()
+def open_loop_windows(model: WorldModel, inputs: Inputs) -> dict[str, Windows]:
+    """For each image that the model sees, some windows and what it makes of them."""
     length = inputs.reward.shape[1]
     context = min(CONTEXT, length - 1)
     horizon = min(HORIZON, length - context)
@@ -59,11 +86,16 @@ def open_loop_pictures(model: WorldModel, inputs: Inputs) -> dict[str, Picture]:
     chosen = Inputs({key: x[longest] for key, x in obs.items()}, *(x[longest] for x in rest))
     seen, imagined = open_loop(model, chosen, context=context, horizon=horizon)
     shown = chosen.mask[:, : context + horizon].cpu().numpy()
-    pictures = {}
+    windows = {}
     for key, image in model.decode(torch.cat([seen.feat, imagined.feat], 1)).items():
         truth = chosen.obs[key][:, : context + horizon]
-        pictures[key] = _draw(_colour(truth), _colour(to_bytes(image)), shown, context)
-    return pictures
+        windows[key] = Windows(_colour(truth), _colour(to_bytes(image)), shown, context)
+    return windows
+
+
+def open_loop_pictures(model: WorldModel, inputs: Inputs) -> dict[str, Picture]:
+    """For each image that the model sees, a picture of its longest windows."""
+    return {key: windows.picture() for key, windows in open_loop_windows(model, inputs).items()}
 
 
 def _colour(frames: Tensor) -> Picture:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, Protocol
 
 from wmtk.collect import PlayProgress, RandomPolicy, collect
-from wmtk.collect.play import Play, make_plans
+from wmtk.collect.play import Play, Sink, make_plans
 from wmtk.collect.policy import Policy
+from wmtk.collect.slot import SlotPlan
 from wmtk.datasets import SequenceSampler
 from wmtk.training.loop import Feed
 from wmtk.training.pace import OnlineConfig
@@ -17,6 +19,39 @@ from wmtk.training.playing import Playing
 from wmtk.training.replay import Replay
 
 ONE_STEP = 1  # at a time, so that learning comes in between exactly when it is due
+
+
+class Table(Protocol):
+    """Where a policy plays, until its plans are fulfilled."""
+
+    @property
+    def under_way(self) -> int:
+        """Steps of the episodes that have not ended yet, as far as is known."""
+
+    def rounds(self) -> Generator[None]:
+        """Some steps at a time; the episodes that have ended meanwhile are in the replay."""
+
+
+class Foreground:
+    """Plays in this process when it is asked to; the environments may have processes."""
+
+    def __init__(
+        self, plans: Sequence[SlotPlan], policy: Policy, playing: Playing, sink: Sink, _: int
+    ) -> None:
+        self._plans, self._playing = plans, playing
+        self._play = Play(policy, sink, on_message=playing.on_message)
+
+    @property
+    def under_way(self) -> int:
+        return self._play.under_way
+
+    def rounds(self) -> Generator[None]:
+        return self._play.rounds(
+            self._plans, self._playing.workers, self._playing.timeout, ONE_STEP
+        )
+
+
+MakeTable = Callable[[Sequence[SlotPlan], Policy, Playing, Sink, int], Table]
 
 
 class Supply(Feed):
@@ -34,11 +69,11 @@ class Supply(Feed):
         policy: Policy,
         parts: Parts,
         target: int,
+        table: MakeTable = Foreground,
     ) -> None:
         self._config, self._playing, self._replay = config, playing, replay
         self._parts, self._target = parts, target
         self._sampler: SequenceSampler | None = None
-        self._play = Play(policy, replay, on_message=playing.on_message)
         plans = make_plans(
             playing.task,
             replay.dataset.schema,
@@ -48,13 +83,14 @@ class Supply(Feed):
             steps=max(target - replay.steps, 0),
             envs=config.envs,
         )
-        self._rounds = self._play.rounds(plans, playing.workers, playing.timeout, ONE_STEP)
+        self._table = table(plans, policy, playing, replay, math.ceil(config.every))
+        self._rounds = self._table.rounds()
         self._reported = len(replay.returns)
 
     @property
     def steps(self) -> int:
         """All that were ever played and not lost."""
-        return self._replay.steps + self._play.under_way
+        return self._replay.steps + self._table.under_way
 
     def follow(self, sampler: SequenceSampler) -> None:
         """The sampler is to know of every episode that comes."""

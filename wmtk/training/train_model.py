@@ -18,7 +18,7 @@ from wmtk.training.loop import TrainProgress as TrainProgress
 from wmtk.training.memory import exhaustion_explained
 from wmtk.training.metrics import MetricsLog
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.openloop import CONTEXT, HORIZON, open_loop_pictures, save_picture
+from wmtk.training.openloop import CONTEXT, HORIZON, open_loop_windows, save_picture
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
 from wmtk.training.sources import as_before, identity
@@ -124,9 +124,11 @@ class ModelStage:
         """An open-loop picture of held-out windows or, without any, of some that are learnt."""
         side = "val" if self._held else "train"
         with own_randomness():
-            pictures = open_loop_pictures(self.trainer.model, self.trainer.inputs(self._shown()))
-        for key, picture in pictures.items():
+            found = open_loop_windows(self.trainer.model, self.trainer.inputs(self._shown()))
+        for key, windows in found.items():
+            picture = windows.picture()
             log.image(step, f"{side}/open_loop/{key}", picture)
+            log.film(step, f"{side}/open_loop_film/{key}", windows.film())
             save_picture(self._run.path / "pictures", key, step, picture)
 
     def advice(self) -> str:
