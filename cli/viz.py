@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from wmtk.cli import viz_codes, viz_compare, viz_intervene, viz_metrics, viz_pictures
+from wmtk.cli import viz_codes, viz_compare, viz_intervene, viz_metrics, viz_pictures, viz_report
 
 app = typer.Typer(no_args_is_help=True, help="See whether a world model is right.")
 
@@ -14,3 +14,4 @@ app.command("recon")(viz_pictures.recon)
 app.command("codes")(viz_codes.codes)
 app.command("compare")(viz_compare.compare)
 app.command("intervene")(viz_intervene.intervene)
+app.command("report")(viz_report.report)

@@ -62,6 +62,19 @@ def intervention_sheet(
     return canvas.pixels()
 
 
+def strongest_sheet(found: Intervention, variables: int = 6) -> Image:
+    """Frames of the variables that change most, and nothing else."""
+    height, width = found.before.shape[1:3]
+    scale = max(1, round(SIDE / max(height, width)))
+    wide, pitch = width * scale + GAP, 2 * height * scale + CAPTION + 3 * GAP
+    strongest = np.argsort(-found.effect, kind="stable")[:variables].tolist()
+    columns = 1 + max(len(found.classes[variable]) for variable in strongest)
+    canvas = Canvas(2 * MARGIN + NAMES + columns * wide, MARGIN + len(strongest) * pitch)
+    for number, variable in enumerate(strongest):
+        _draw_row(canvas, MARGIN + number * pitch, found, variable, scale, wide)
+    return canvas.pixels()
+
+
 def heat(region: Numbers, darkest: float) -> Image:
     """White where nothing changes, dark red where most does."""
     level = np.clip(region / darkest, 0, 1)[..., None]

@@ -74,6 +74,10 @@ class Checkpoints:
     def _names(self) -> list[str]:
         return sorted(p.name for p in self.folder.glob("[0-9]*") if p.name.isdigit())
 
+    def steps(self) -> list[int]:
+        """The updates that there are checkpoints of."""
+        return [int(name) for name in self._names()]
+
     def _prune(self) -> None:
         """Delete all but the newest few and those that a pointer names, and what a kill left."""
         for unfinished in self.folder.glob(".*.tmp"):

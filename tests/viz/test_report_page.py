@@ -1,0 +1,270 @@
+"""A report of a model that is right, opened in a browser that cannot reach anything else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from wmtk.datasets import Dataset, Episode, Provenance
+from wmtk.viz.report import About, look_closely, report_page, write_report
+from wmtk.viz.windows import Window, read_windows
+
+from .dots import SCHEMA, DotModel, draw, record
+
+pytest.importorskip("imageio_ffmpeg")
+
+CONTEXT, SECTIONS = (
+    3,
+    (
+        *("summary", "films", "prediction", "heads", "latents", "factors", "learning", "data"),
+        *("provenance", "definitions"),
+    ),
+)
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+class Dots(DotModel):
+    def show(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        return {"image": draw(stoch.argmax(-1))}
+
+
+def make_dataset(path: Path) -> Dataset:
+    """The random walks of dots as episodes."""
+    walks = record()
+    with Dataset.create(path, SCHEMA, env={"env_id": "test/Dots <b>"}) as dataset:
+        for n in range(len(walks.reward)):
+            arrays = {
+                "obs/image": walks.obs["image"][n],
+                "info/place": walks.info["place"][n],
+                **{
+                    name: getattr(walks, name)[n]
+                    for name in ("action", "reward", "terminated", "truncated")
+                },
+            }
+            arrays["reward"] = arrays["reward"].astype(np.float64)
+            dataset.append(Episode.from_arrays(arrays, None, Provenance("test/Dots")))
+    return Dataset.open(path)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    dataset = make_dataset(folder / "dots.zarr")
+    rows = 20
+    batches = [
+        read_windows(dataset, [Window(n, 0, rows) for n in numbers], rows)
+        for numbers in (range(8), range(8, 16))
+    ]
+    told: dict[str, tuple[int, int]] = {}
+    found = look_closely(
+        Dots(),
+        batches,
+        context=CONTEXT,
+        samples=2,
+        earlier=[(100, DotModel(collapsed=True))],
+        update=200,
+        tell=lambda what, done, total: told.update({what: (done, total)}),
+    )
+    assert set(told) == {
+        *("Looking at windows", "Computing metrics", "Looking at checkpoints", "Changing codes"),
+    }
+    assert all(done == total for done, total in told.values()), told
+    about = About(
+        name="dots <script>alert(1)</script>",
+        run="runs/dots",
+        kind="model",
+        update=200,
+        hash="abc",
+        facts={"data": [], "env": {"env_id": "test/Dots"}},
+        config="model:\n  depth: 2\n",
+        commands="",
+        history=[
+            {"step": n, "train/kl": 1.0 + n, "train/psnr/image": 20.0, "val/kl": 2.0}
+            for n in range(50, 201, 50)
+        ],
+        dataset=dataset,
+        held_out="all episodes",
+        seed=0,
+        made="2026-01-01T00:00:00+00:00",
+        command="wmtk viz report runs/dots dots.zarr",
+        version="0",
+    )
+    films: list[tuple[int, int]] = []
+    page = report_page(found, about, on_film=lambda done, total: films.append((done, total)))
+    assert films == [(1, 3), (2, 3), (3, 3)]
+    write_report(folder / "report.html", page)
+    return folder / "report.html"
+
+
+@pytest.mark.slow
+def test_all_that_is_promised_is_there(path: Path) -> None:
+    page = path.read_text()
+    assert re.findall(r'<section id="(\w+)"', page) == list(SECTIONS)
+    for name in SECTIONS:
+        assert f'href="#{name}"' in page
+    for words in ("Trust this model", "of codes are dead", "Reward is predicted well", "z0"):
+        assert words in page, words
+    assert page.count("data:video/webm;base64,") == 3
+    assert "alert(1)</script>" not in page
+    # Every question has its answer.
+    assert set(re.findall(r'href="#(about-[^"]+)"', page)) <= set(
+        re.findall(r'id="(about-[^"]+)"', page)
+    )
+    assert path.stat().st_size < 5_000_000
+
+
+@pytest.fixture(scope="module")
+def browser(path: Path) -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with playwright.sync_playwright() as running:
+        # Started with a profile of its own; nothing is left behind.
+        opened = running.chromium.launch(
+            executable_path=chromium, args=list(FLAGS), timeout=120_000
+        )
+        yield opened
+        opened.close()
+
+
+class Visit:
+    """The page in a browser, with all that it complained about and asked for."""
+
+    def __init__(self, browser: Any, path: Path, **options: Any) -> None:
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self.context.set_default_timeout(60_000)
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        self.context.route("**/*", self._route)
+        self.page = self.context.new_page()
+        self.page.on("console", lambda m: self.complaints.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(path.as_uri())
+
+    def _route(self, route: Any) -> None:
+        """Files and data pass; everything else is noted, and blocked."""
+        if route.request.url.startswith(("file:", "data:")):
+            route.continue_()
+        else:
+            self.asked.append(route.request.url)
+            route.abort()
+
+
+@pytest.fixture
+def visit(browser: Any, path: Path) -> Iterator[Visit]:
+    visit = Visit(browser, path)
+    yield visit
+    assert visit.complaints == []
+    assert visit.asked == []
+    visit.context.close()
+
+
+@pytest.mark.slow
+def test_films_play(visit: Visit) -> None:
+    page = visit.page
+    assert page.locator("video").count() == 3
+    for number in range(3):
+        video = page.locator("video").nth(number)
+        video.scroll_into_view_if_needed()
+        video.evaluate("video => video.play()")
+        page.wait_for_function(
+            "n => document.querySelectorAll('video')[n].currentTime > 0.2", arg=number
+        )
+        size = video.evaluate("v => [v.videoWidth, v.videoHeight, v.error]")
+        assert size[0] > 300
+        assert size[1] > 200
+        assert size[2] is None
+        video.evaluate("video => video.pause()")
+    film = page.locator("figure.film").first
+    film.locator("video").evaluate("v => { v.pause(); v.currentTime = 0; }")
+    film.get_by_text("+10").click()
+    page.wait_for_function(
+        "Math.abs(document.querySelector('video').currentTime - 10.5 / 8) < 0.01"
+        " && !document.querySelector('video').seeking"
+    )
+    film.get_by_text("−1 step").click()
+    page.wait_for_function("Math.abs(document.querySelector('video').currentTime - 9.5 / 8) < 0.01")
+    film.locator("select").select_option("2")
+    assert film.locator("video").evaluate("v => v.playbackRate") == 2
+
+
+@pytest.mark.slow
+def test_charts_answer_to_pointer_and_keys(visit: Visit) -> None:
+    page = visit.page
+    charts = page.locator("figure.chart")
+    assert charts.count() > 12
+    assert charts.evaluate_all("all => all.every(c => c.querySelector('svg path, svg rect'))")
+    psnr = page.locator("figure.chart", has_text="PSNR: how exact?")
+    plot, tip = psnr.locator(".plot"), psnr.locator(".tip")
+    assert tip.is_hidden()
+    plot.hover()
+    assert "if seen" in tip.inner_text()
+    page.mouse.move(1, 1)
+    assert tip.is_hidden()
+    plot.focus()
+    page.keyboard.press("End")
+    assert tip.inner_text().startswith("step 17")
+    page.keyboard.press("ArrowLeft")
+    assert tip.inner_text().startswith("step 16")
+    said = psnr.locator("[aria-live]").inner_text()
+    assert said.startswith("step 16")
+    # Charts over the same steps have one cursor.
+    assert page.locator("#heads .cursor").count() > 0
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
+    curves = psnr.locator("path.curve").count()
+    psnr.get_by_role("button", name="average frame").click()
+    assert psnr.locator("path.curve").count() == curves - 1
+    psnr.get_by_text("Numbers").click()
+    assert psnr.locator("tbody tr").count() == 17
+
+
+@pytest.mark.slow
+def test_codes_answer_to_pointer_keys_and_time(visit: Visit) -> None:
+    page = visit.page
+    codes = page.locator("figure.codes")
+    plot, tip = codes.locator(".plot"), codes.locator(".tip")
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert tip.inner_text().startswith("z0, class 1")
+    assert codes.locator("rect.dead").count() == 0
+    usage = tip.inner_text()
+    codes.locator("input[type=range]").fill("0")
+    assert codes.locator("output").inner_text() == "100"
+    plot.focus()
+    page.keyboard.press("ArrowDown")
+    assert "used in 12.5% of frames" in tip.inner_text()
+    assert tip.inner_text() != usage
+
+
+@pytest.mark.slow
+def test_light_and_dark(browser: Any, path: Path) -> None:
+    visit = Visit(browser, path, color_scheme="dark")
+    page = visit.page
+    paper = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(paper)
+    page.get_by_role("button", name="Light page").click()
+    light = page.evaluate(paper)
+    assert light == "rgb(255, 255, 255)"
+    assert dark != light
+    assert visit.complaints == []
+    visit.context.close()
+
+
+@pytest.mark.slow
+def test_narrow_windows_do_not_scroll_sideways(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 420, "height": 800})
+    visit.page.wait_for_timeout(300)
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 420
