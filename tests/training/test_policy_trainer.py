@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from wmtk.datasets import Schema
 from wmtk.errors import ConfigError, DivergedError, RunError
-from wmtk.models.actions import Actions, Categoricals, TruncatedNormal
+from wmtk.models.actions import Actions, Categoricals, TruncatedNormal, actions_of
 from wmtk.models.imagination import Dream, Starts
 from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.spaces import ArraySpec
+from wmtk.training.acting import ActorPolicy
+from wmtk.training.batches import ActionCodec
 from wmtk.training.policy_trainer import BehaviourConfig, PolicyTrainer
 from wmtk.training.presets import ABLATIONS, PRESETS, training_config
 from wmtk.training.schedules import Linear, value
@@ -206,6 +210,36 @@ def test_what_an_ensemble_is_missing_in_is_not_resumed_but_can_be_begun_with() -
     torch.nn.init.zeros_(trainer.behaviour.actor.out.weight)
     assert trainer.take_over(saved) == {"behaviour"}
     assert torch.equal(trainer.behaviour.actor.out.weight, saved["behaviour/actor.out.weight"])
+
+
+# --- every kind of actions ---
+
+SPACES = {
+    "a choice": ArraySpec("discrete", (), "int64", 3, 7),
+    "choices": ArraySpec("multi_discrete", (2,), "int64", (0, 5), (2, 6)),
+    "switches": ArraySpec("multi_binary", (3,), "int8", 0, 1),
+    "numbers": ArraySpec("box", (2,), "float32", (-2.0, 0.0), (2.0, 10.0)),
+}
+
+
+@pytest.mark.parametrize("rho", [None, 0.5])
+@pytest.mark.parametrize("space", SPACES)
+def test_from_an_action_space_to_actions_in_it(space, rho) -> None:
+    """The model's inputs, the ensemble, both actors and what they do: all sizes fit."""
+    spec, obs = SPACES[space], {"state": ArraySpec("box", (3,), "float32")}
+    codec, actions = ActionCodec(spec), actions_of(spec)
+    trainer = make_trainer(SMALL.changed(WARY | CURIOUS | {"reinforce": rho}), actions)
+    post, inputs = make_batch(trainer)
+    known = np.stack([spec.to_gymnasium().sample() for _ in range(8)])
+    inputs = inputs._replace(action=codec.encode(known.reshape(2, 4, *spec.shape)))
+    before = [x.clone() for x in trainer.tensors().values()]
+    metrics = trainer.learn(post, inputs, 1)
+    assert all(torch.isfinite(x) for x in metrics.values())
+    assert any((a != b).any() for a, b in zip(before, trainer.tensors().values(), strict=True))
+    for behaviour in (trainer.behaviour, trainer.explorer):
+        policy = ActorPolicy(trainer.model, behaviour, Schema(obs, spec))
+        for action in policy.act([0, 1], [{"state": np.zeros(3, np.float32)}] * 2):
+            assert spec.to_gymnasium().contains(action), action
 
 
 # --- settings ---
