@@ -12,6 +12,7 @@ from wmtk.datasets import Source
 from wmtk.envs import resolve
 from wmtk.errors import RunError, SchemaMismatchError
 from wmtk.models.rssm import State
+from wmtk.models.world_model import Inputs
 from wmtk.training.train_model import train_model
 from wmtk.training.train_policy import train_policy
 
@@ -68,6 +69,29 @@ def test_it_sees_what_it_was_trained_on(agent, dataset) -> None:
             stats = rssm.posterior(deter, embed[:, t])
             torch.testing.assert_close(seen.stats[:, t], stats, rtol=1e-4, atol=1e-5)
             stoch = seen.stoch[:, t]
+
+
+def test_the_same_seed_gives_the_posterior_of_training(agent, dataset) -> None:
+    """The public ways: `act` on raw frames one by one, and `loss` on the batch that it learns."""
+    policy = agent.make_policy(sample=False, seed=[3])  # whose dice fall for states alone
+    episode = dataset[0]
+    policy.begin(0)
+    played, states = [np.int64(0)], []
+    for t in range(10):
+        played += policy.act([0], [frames(episode, t)])
+        states.append(policy.states([0]))
+    batch = agent.inputs(episode)
+    batch = Inputs(
+        {key: rows[:, :10] for key, rows in batch.obs.items()}, *(x[:, :10] for x in batch[1:])
+    )
+    batch = batch._replace(action=agent.actions.encode(np.array(played[:10])[None]))
+    torch.manual_seed(int(np.random.SeedSequence([3]).generate_state(1)[0]))
+    loss, trained, _ = agent.model.loss(batch)
+    assert loss.requires_grad
+    for t, state in enumerate(states):
+        assert torch.equal(state.stoch[0], trained.stoch[0, t])
+        torch.testing.assert_close(state.stats[0], trained.stats[0, t], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(state.deter[0], trained.deter[0, t], rtol=1e-4, atol=1e-5)
 
 
 def test_slots_do_not_mix_and_episodes_are_forgotten(agent, dataset) -> None:

@@ -48,8 +48,8 @@ def test_windows_that_are_seen(model, data, latent) -> None:
     assert seen.obs["image"].dtype == np.uint8
     assert seen.deter.shape == (1, rows, 8)
     assert seen.latent == latent
-    classes = {"categorical": 4, "binary": 2, "gaussian": 2}[latent]
-    assert seen.posterior.shape == seen.prior.shape == (1, rows, 2, classes)
+    sizes = {"categorical": (2, 4), "binary": (8, 2), "gaussian": (2, 2)}[latent]
+    assert seen.posterior.shape == seen.prior.shape == (1, rows, *sizes)
     if latent == "gaussian":
         assert (seen.posterior[..., 1] > 0.1).all()
     else:
