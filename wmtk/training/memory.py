@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,16 @@ _COMPLAINTS = (
     "DefaultCPUAllocator",
     "not enough memory",
     "out of memory",
-    "could not create a primitive",  # oneDNN's convolutions
+    "out_of_memory",
+    "bad_alloc",
+    "Cannot allocate memory",
+    # oneDNN's convolutions and products, which do not say why: none of ours is refused else.
+    "could not create a primitive",
+    "could not execute a primitive",
+    "could not create a memory",
+    "could not initialize a memory",
+    "could not create an engine",
+    "could not create a stream",
 )
 # Peak memory to what is kept for going back, measured on a CPU: kernels make copies of both.
 ON_THE_WAY = 2.5
@@ -33,7 +43,7 @@ def exhaustion_explained(trainer: ModelTrainer, data: DataConfig) -> Iterator[No
     """Turn a lack of memory into an error that says how much is needed, and what to set."""
     try:
         yield
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, OSError) as error:
         if not _is_exhaustion(error):
             raise
         traceback.clear_frames(error.__traceback__)  # which hold the tensors of the update
@@ -51,6 +61,8 @@ def exhaustion_explained(trainer: ModelTrainer, data: DataConfig) -> Iterator[No
 def _is_exhaustion(error: Exception) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
     return any(complaint in str(error) for complaint in _COMPLAINTS)
 
 
@@ -58,7 +70,7 @@ def _needs(trainer: ModelTrainer, rows: Sequence[int]) -> list[str]:
     """What updates of so many rows take, for people; nothing if not even that can be found out."""
     try:
         return [f"about {_gigabytes(estimate(trainer, count))}" for count in rows]
-    except (MemoryError, RuntimeError):
+    except (MemoryError, RuntimeError, OSError):
         return [""] * len(rows)
 
 
