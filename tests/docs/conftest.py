@@ -68,7 +68,7 @@ class Reader:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,  # patient, whatever the machine does besides
             env=os.environ | {"PYTHONPATH": str(self.folder / "site"), "COLUMNS": "92"},
         )
         self.ran[command] = done

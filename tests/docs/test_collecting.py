@@ -49,6 +49,7 @@ EXIT_CODES = [
     (["wmtk/Catch-v0"], 2),
     (["wmtk/Catch-v0", "--episodes", "1", "--policy", "greedy"], 2),
     (["wmtk/Catch-v0", "--episodes", "1", "--set", "colour=red"], 2),
+    (["wmtk/Catch-v0", "--episodes", "1", "--human"], 2),
 ]
 
 
