@@ -11,6 +11,7 @@ import typer
 
 from wmtk.cli import console
 from wmtk.cli.playing import echo, interrupt, warn
+from wmtk.cli.viz_serve import PORT, NoOpen, Port, play_yourself
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,10 +76,19 @@ def collect(
         typer.Option(min=0.1, help="Seconds without a step after which a worker is replaced."),
     ] = 60.0,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    human: Annotated[
+        bool, typer.Option("--human", help="Play yourself, in the browser, until Ctrl-C.")
+    ] = False,
+    port: Port = PORT,
+    no_open: NoOpen = False,
 ) -> None:
     """Play a task and keep the episodes as a dataset.
 
-    Example: wmtk collect atari_pong --out data/pong.zarr --steps 20000 --seed 0
+    Examples:
+
+    wmtk collect atari_pong --out data/pong.zarr --steps 20000 --seed 0
+
+    wmtk collect wmtk/Catch-v0 --out mine.zarr --human
 
     Ctrl-C commits the episodes that are whole and exits with code 130; the same command with
     --append goes on.
@@ -88,8 +98,23 @@ def collect(
     from wmtk.collect import collect as run
     from wmtk.envs import resolve
 
-    if (steps is None) == (episodes is None):
-        raise UsageError("How much is to be collected?", "Pass either --steps or --episodes.")
+    if human and steps is None and episodes is None:
+        play_yourself(
+            task,
+            out,
+            store_info,
+            console.pairs(settings or []),
+            seed,
+            capacity,
+            append=append,
+            port=port,
+            no_open=no_open,
+        )
+        return
+    if human or (steps is None) == (episodes is None):
+        raise UsageError(
+            "How much is to be collected?", "Pass either --steps, --episodes or --human."
+        )
     seed = secrets.randbelow(2**31) if seed is None else seed
     resolved = resolve(task, **console.pairs(settings or []))
     echo(resolved, seed)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import typer
 
-from wmtk.cli import viz_codes, viz_compare, viz_intervene, viz_metrics, viz_pictures, viz_report
+from wmtk.cli import (
+    viz_codes,
+    viz_compare,
+    viz_intervene,
+    viz_metrics,
+    viz_pictures,
+    viz_report,
+    viz_serve,
+)
 
 app = typer.Typer(no_args_is_help=True, help="See whether a world model is right.")
 
@@ -15,3 +23,4 @@ app.command("codes")(viz_codes.codes)
 app.command("compare")(viz_compare.compare)
 app.command("intervene")(viz_intervene.intervene)
 app.command("report")(viz_report.report)
+app.command("serve")(viz_serve.serve)

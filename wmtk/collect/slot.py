@@ -59,6 +59,11 @@ class Slot:
         """Steps of the episode that is being recorded."""
         return len(self._actions)
 
+    @property
+    def reward(self) -> float:
+        """That of the last step."""
+        return self._rewards[-1] if self._rewards else 0.0
+
     def begin(self) -> Mapping[str, NDArray[Any]]:
         """Reset the environment, making it if need be; the first observation."""
         seed = None

@@ -30,8 +30,8 @@ def watch(model: WorldModel, inputs: Inputs, seed: int = 0) -> Seen:
         deter=_numpy(post.deter),
         stoch=_numpy(post.stoch),
         latent=model.config.rssm.latent,
-        posterior=_distributions(model, post.stats),
-        prior=_distributions(model, model.rssm.prior(post.deter)),
+        posterior=distributions(model, post.stats),
+        prior=distributions(model, model.rssm.prior(post.deter)),
         true_reward=_numpy(model.transformed(inputs.reward)),
     )
 
@@ -61,7 +61,7 @@ def decoded(model: WorldModel, feat: Tensor) -> dict[str, NDArray[Any]]:
     return found
 
 
-def _distributions(model: WorldModel, stats: Tensor) -> Floats:
+def distributions(model: WorldModel, stats: Tensor) -> Floats:
     """Each variable's distribution, as `Seen` has it."""
     latent = model.rssm.latent
     if isinstance(latent, Categorical):

@@ -1,0 +1,101 @@
+// The state's codes: a row for each variable, a column for each class. A click forces one.
+
+import { $, color, fit, setText } from "./dom.js";
+
+export class Codes {
+  constructor(onForce) {
+    this.canvas = $("codes");
+    this.forced = {};
+    this.onForce = onForce;
+    this.canvas.addEventListener("click", (event) => {
+      const at = this.at(event);
+      if (at) this.toggle(at.variable, at.code);
+    });
+    this.canvas.addEventListener("pointermove", (event) => this.describe(this.at(event)));
+    this.canvas.addEventListener("pointerleave", () => this.describe(null));
+    $("force").addEventListener("click", () => this.toggle(Number($("force-variable").value), Number($("force-class").value), true));
+    $("release").addEventListener("click", () => this.release());
+  }
+
+  release() {
+    this.set({});
+  }
+
+  set(forced) {
+    this.forced = forced;
+    this.onForce(forced);
+    this.paint();
+  }
+
+  toggle(variable, code, always = false) {
+    if (!this.prior) return;
+    const [variables, classes] = this.prior.shape;
+    if (variable >= variables || code >= classes) return;
+    const forced = { ...this.forced };
+    if (forced[variable] === code && !always) delete forced[variable];
+    else forced[variable] = code;
+    this.set(forced);
+  }
+
+  show(prior, codes, forced) {
+    this.prior = prior;
+    this.codes = codes;
+    this.forced = forced;
+    this.paint();
+    if (this.hovered) this.describe(this.hovered);
+  }
+
+  paint() {
+    const { context, width, height } = fit(this.canvas);
+    $("release").disabled = Object.keys(this.forced).length === 0;
+    if (!this.prior) {
+      context.fillStyle = color("soft");
+      context.font = "12px system-ui, sans-serif";
+      context.fillText("This model has no codes.", 10, 20);
+      return;
+    }
+    const [variables, classes] = this.prior.shape;
+    $("force-variable").max = variables - 1;
+    $("force-class").max = classes - 1;
+    const w = width / classes, h = height / variables;
+    context.fillStyle = color("stage");
+    context.fillRect(0, 0, width, height);
+    context.fillStyle = color("accent");
+    for (let v = 0; v < variables; v++) {
+      for (let k = 0; k < classes; k++) {
+        const level = this.prior.pixels[v * classes + k];
+        if (level < 6) continue;
+        context.globalAlpha = (level / 255) * 0.8;
+        context.fillRect(k * w, v * h, w - 0.5, h - 0.5);
+      }
+    }
+    context.globalAlpha = 1;
+    for (let v = 0; v < variables; v++) {
+      const forced = this.forced[v] !== undefined;
+      const k = forced ? this.forced[v] : this.codes[v];
+      const inset = forced ? 0 : Math.min(w, h) * 0.22;
+      context.fillStyle = color(forced ? "forced" : "ink");
+      context.fillRect(k * w + inset, v * h + inset, w - 2 * inset - 0.5, h - 2 * inset - 0.5);
+    }
+  }
+
+  at(event) {
+    if (!this.prior) return null;
+    const box = this.canvas.getBoundingClientRect();
+    const [variables, classes] = this.prior.shape;
+    const variable = Math.floor(((event.clientY - box.top) / box.height) * variables);
+    const code = Math.floor(((event.clientX - box.left) / box.width) * classes);
+    return variable >= 0 && variable < variables && code >= 0 && code < classes ? { variable, code } : null;
+  }
+
+  describe(at) {
+    this.hovered = at;
+    const list = Object.entries(this.forced).map(([v, k]) => `z${v} = ${k}`).join(", ");
+    const general = list ? `Forced: ${list}.` : "The fuller the colour, the more the model expected it; ■ is what was drawn.";
+    if (!at || !this.prior) return setText($("code-text"), general);
+    const level = this.prior.pixels[at.variable * this.prior.shape[1] + at.code] / 255;
+    const drawn = this.codes[at.variable] === at.code ? ", drawn" : "";
+    const forced = this.forced[at.variable] === at.code ? ", forced" : "";
+    return setText($("code-text"), `z${at.variable}, class ${at.code}: expected with ${(100 * level * level).toFixed(0)} %${drawn}${forced}.`);
+  }
+}

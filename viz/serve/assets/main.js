@@ -1,0 +1,89 @@
+// The page: views, colours, keys, and what the connection says.
+
+import { $, setText } from "./dom.js";
+import { Connection } from "./socket.js";
+import { Browser } from "./data.js";
+import { Models } from "./models.js";
+import { Player } from "./play.js";
+
+const VIEWS = ["play", "data", "models", "help"];
+
+const connection = new Connection();
+const player = new Player(connection);
+const browser = new Browser((run, data, episode, step) => {
+  show("play");
+  player.dreamFrom(run, data, episode, step);
+});
+const models = new Models(connection);
+let view = "play";
+let greeted = false;
+
+function show(name, focus = false) {
+  if (view === "play" && name !== "play" && player.settings.playing) player.change({ playing: false });
+  if (view === "data" && name !== "data") browser.leave();
+  view = name;
+  for (const each of VIEWS) {
+    $(`view-${each}`).hidden = each !== name;
+    $(`tab-${each}`).setAttribute("aria-selected", String(each === name));
+    $(`tab-${each}`).tabIndex = each === name ? 0 : -1;
+  }
+  if (focus) $(`tab-${name}`).focus();
+  if (name === "data") browser.enter();
+  if (name === "models") models.paint();
+}
+
+VIEWS.forEach((name, index) => {
+  $(`tab-${name}`).addEventListener("click", () => show(name));
+  $(`tab-${name}`).addEventListener("keydown", (event) => {
+    const change = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!change) return;
+    event.preventDefault();
+    event.stopPropagation();
+    show(VIEWS[(index + change + VIEWS.length) % VIEWS.length], true);
+  });
+});
+
+connection.addEventListener("hello", ({ detail }) => {
+  setText($("status"), `Connected, wmtk ${detail.version}`);
+  $("status").className = "";
+  browser.greet(detail);
+  models.greet(detail);
+  player.greet(detail);
+  if (!greeted && !detail.runs.length && !detail.human) show("data");
+  greeted = true;
+});
+connection.addEventListener("closed", ({ detail }) => {
+  setText($("status"), detail.reason || "No connection. Is wmtk viz serve still running?");
+  $("status").className = "bad";
+});
+
+function typing(target) {
+  if (target.tagName === "SELECT" || target.tagName === "TEXTAREA") return true;
+  return target.tagName === "INPUT" && target.type === "number";
+}
+
+document.addEventListener("keydown", (event) => {
+  if (view === "play" && !typing(event.target)) player.keydown(event);
+});
+document.addEventListener("keyup", (event) => player.keyup(event));
+
+// --- colours ---
+
+const root = document.documentElement;
+
+function dark() {
+  return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+$("theme").addEventListener("click", () => {
+  root.dataset.theme = dark() ? "light" : "dark";
+  localStorage.setItem("theme", root.dataset.theme);
+  window.dispatchEvent(new Event("resize"));
+  player.plots.again?.();
+  player.stage.paint();
+  player.codes.paint();
+  player.lines.paint();
+  browser.paint();
+});
+const remembered = localStorage.getItem("theme");
+if (remembered === "dark" || remembered === "light") root.dataset.theme = remembered;

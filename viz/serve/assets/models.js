@@ -1,0 +1,159 @@
+// Models: what runs there are, how good they are, which is better.
+
+import { $, color, fill, fit, make, number, setText } from "./dom.js";
+
+const COLORS = ["accent", "truth", "forced", "good"];
+
+export class Models {
+  constructor(connection) {
+    this.connection = connection;
+    connection.addEventListener("measuring", ({ detail }) => this.onProgress(detail));
+    connection.addEventListener("measured", ({ detail }) => this.onResult(detail));
+    $("measure").addEventListener("click", () => this.measure());
+    $("measure-stop").addEventListener("click", () => this.stop());
+    window.addEventListener("resize", () => this.paint());
+  }
+
+  greet(hello) {
+    this.hello = hello;
+    const rows = hello.runs.map((run, index) => {
+      const box = make("input", { type: "checkbox", value: run.id, checked: index === 0, "aria-label": `Measure ${run.name}` });
+      box.addEventListener("change", () => this.offer());
+      const cells = [run.name, run.kind, run.task, run.update.toLocaleString("en"), run.latent, run.trainedOn.join(", "), run.created.slice(0, 10)];
+      return make("tr", {}, make("td", {}, box), ...cells.map((cell) => make("td", {}, cell)));
+    });
+    $("runs").replaceChildren(...rows);
+    this.offer();
+  }
+
+  get chosen() {
+    return [...$("runs").querySelectorAll("input:checked")].map((box) => box.value);
+  }
+
+  // The datasets that fit all chosen runs.
+  offer() {
+    const runs = this.hello.runs.filter((run) => this.chosen.includes(run.id));
+    const data = this.hello.datasets.filter((dataset) => runs.every((run) => run.fits.includes(dataset.id)));
+    fill($("measure-data"), runs.length ? data.map((dataset) => [dataset.id, dataset.name]) : []);
+    $("measure").disabled = !runs.length || !data.length || runs.length > 4;
+  }
+
+  measure() {
+    const about = { runs: this.chosen, data: $("measure-data").value, windows: Number($("measure-windows").value), horizon: Number($("measure-horizon").value) };
+    this.connection.send("measure", about);
+    $("measure-stop").disabled = false;
+    this.onProgress({ text: "Reading", done: 0, total: 1 });
+  }
+
+  stop() {
+    this.connection.send("measure", { runs: [] });
+    $("measure-stop").disabled = true;
+    setText($("measure-text"), "Stopped.");
+    $("measure-progress").value = 0;
+  }
+
+  onProgress({ text, done, total }) {
+    Object.assign($("measure-progress"), { max: Math.max(1, total), value: done });
+    setText($("measure-text"), total > 1 ? `${text}: ${done} of ${total} windows` : `${text} …`);
+  }
+
+  name(id) {
+    return this.hello.runs.find((run) => run.id === id).name;
+  }
+
+  onResult(found) {
+    $("measure-stop").disabled = true;
+    if (found.error) {
+      setText($("measure-text"), `${found.error} ${found.hint}`);
+      return;
+    }
+    this.found = found;
+    Object.assign($("measure-progress"), { max: 1, value: 1 });
+    setText($("measure-text"), `${found.windows} windows: ${found.note}.`);
+    const cards = found.results.map((result, index) => this.card(result, index));
+    const parts = [make("div", { class: "results" }, ...cards, this.chart(found))];
+    if (found.differences.length) parts.push(this.table(found));
+    $("results").replaceChildren(...parts);
+    this.paint();
+  }
+
+  card(result, index) {
+    const swatch = make("span", { class: "swatch" });
+    swatch.style.background = color(COLORS[index]);
+    const findings = result.verdict.map((finding) => make("li", { class: finding.good ? "good" : "bad" }, finding.text));
+    const dead = result.dead === null ? "" : `, ${(100 * result.dead).toFixed(0)} % of classes unused`;
+    return make("section", { class: "panel" }, make("h2", {}, swatch, this.name(result.run)), make("ul", {}, ...findings), make("p", { class: "small" }, `KL ${number(result.kl, 1)} nats, prior entropy ${number(result.entropy, 1)} nats${dead}; ${result.episodes} episodes.`));
+  }
+
+  chart(found) {
+    this.key = Object.keys(found.results[0].obs)[0];
+    const unit = found.results[0].obs[this.key].image ? "PSNR" : "SNR";
+    const canvas = make("canvas", { id: "chart", role: "img", "aria-label": `${unit} of predictions by step` });
+    const what = `${unit} of ${this.key}, dB, by steps ahead. Higher is better. Dashed: what it shows after seeing the frame; grey: repeating the last frame; dotted: the average frame.`;
+    return make("section", { class: "panel" }, make("h2", {}, "How far ahead it sees"), canvas, make("p", { class: "small" }, what));
+  }
+
+  table(found) {
+    const names = found.results.map((result) => this.name(result.run));
+    const head = make("tr", {}, make("th", {}, ""), ...names.map((name, index) => make("th", { class: "number" }, index ? `${name}, against ${names[0]}` : name)));
+    const rows = found.differences.map((row) => {
+      const cells = row.values.map((value, index) => {
+        const says = index ? row.says[index - 1] : "";
+        return make("td", { class: `number ${says}` }, `${number(value)}${says ? `  ${says}` : ""}`);
+      });
+      return make("tr", {}, make("td", {}, row.name), ...cells);
+    });
+    return make("section", { class: "panel" }, make("h2", {}, "Differences, on the same windows"), make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+  }
+
+  paint() {
+    const canvas = $("chart");
+    if (!canvas || !this.found) return;
+    const { context, width, height } = fit(canvas);
+    const curves = [];
+    this.found.results.forEach((result, index) => {
+      const obs = result.obs[this.key];
+      if (!index) curves.push({ ...obs.copy, style: color("soft"), dash: [] }, { ...obs.average, style: color("soft"), dash: [2, 3] });
+      curves.push({ ...obs.ceiling, style: color(COLORS[index]), dash: [6, 4] }, { ...obs.score, style: color(COLORS[index]), dash: [], strong: true });
+    });
+    draw(context, width, height, curves);
+  }
+}
+
+function draw(context, width, height, curves) {
+  const all = curves.flatMap((curve) => curve.value).filter((value) => value !== null);
+  const low = Math.floor(Math.min(...all)), high = Math.ceil(Math.max(...all)) + 0.001;
+  const steps = curves[0].value.length;
+  const x = (at) => 30 + (at / Math.max(1, steps - 1)) * (width - 40);
+  const y = (value) => height - 18 - ((value - low) / (high - low)) * (height - 26);
+  context.font = "11px system-ui, sans-serif";
+  context.fillStyle = color("soft");
+  context.strokeStyle = color("line");
+  for (let tick = 0; tick <= 4; tick++) {
+    const value = low + ((high - low) * tick) / 4;
+    context.fillText(value.toFixed(0), 4, y(value) + 4);
+    context.beginPath();
+    context.moveTo(30, y(value));
+    context.lineTo(width - 8, y(value));
+    context.stroke();
+  }
+  for (const at of [0, Math.floor((steps - 1) / 2), steps - 1]) context.fillText(String(at + 1), x(at) - 4, height - 3);
+  for (const curve of curves) {
+    if (curve.strong) {
+      context.fillStyle = curve.style;
+      context.globalAlpha = 0.15;
+      context.beginPath();
+      curve.high.forEach((value, at) => context[at ? "lineTo" : "moveTo"](x(at), y(value)));
+      for (let at = steps - 1; at >= 0; at--) context.lineTo(x(at), y(curve.low[at]));
+      context.fill();
+      context.globalAlpha = 1;
+    }
+    context.strokeStyle = curve.style;
+    context.setLineDash(curve.dash);
+    context.lineWidth = curve.strong ? 2 : 1.2;
+    context.beginPath();
+    curve.value.forEach((value, at) => context[at ? "lineTo" : "moveTo"](x(at), y(value)));
+    context.stroke();
+  }
+  context.setLineDash([]);
+}

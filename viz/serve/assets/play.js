@@ -1,0 +1,267 @@
+// The player: what is started, who acts, and everything that moves.
+
+import { $, fill, number, setText } from "./dom.js";
+import { Codes } from "./codes.js";
+import { Keys } from "./keys.js";
+import { TimeLines } from "./lines.js";
+import { Plots } from "./plots.js";
+import { Stage, panes } from "./stage.js";
+
+const SOURCES = ["data", "seed", "real"];
+
+export class Player {
+  constructor(connection) {
+    this.connection = connection;
+    this.settings = { playing: false, actor: "person", speed: 15, temperature: 1, futures: 1 };
+    this.started = null;
+    this.track = { start: 0, line: 0, first: 0, rows: [] };
+    this.step = 0;
+    this.stage = new Stage($("stage"));
+    this.plots = new Plots();
+    this.codes = new Codes((codes) => connection.send("force", { codes }));
+    this.lines = new TimeLines((line, step) => this.goto(line, step));
+    this.keys = new Keys((held, values) => connection.send("keys", { held, values }), this.stage);
+    connection.addEventListener("started", ({ detail }) => this.onStarted(detail));
+    connection.addEventListener("state", ({ detail }) => this.onState(detail));
+    connection.addEventListener("rows", ({ detail }) => this.onRows(detail));
+    connection.addEventListener("frame", ({ detail }) => this.onFrame(detail));
+    connection.addEventListener("note", ({ detail }) => this.note(detail.text));
+    connection.addEventListener("error", ({ detail }) => this.note(`${detail.message} ${detail.hint}`, true));
+    connection.addEventListener("recorded", ({ detail }) => this.onRecorded(detail));
+    this.listen();
+  }
+
+  // --- what can be started ---
+
+  greet(hello) {
+    this.hello = hello;
+    fill($("run"), hello.runs.map((run) => [run.id, `${run.name} (${run.kind})`]));
+    $("record-panel").hidden = hello.record === null;
+    $("record").checked = hello.record !== null;
+    if (hello.record) this.onRecorded({ ...hello.record, saved: 0, steps: 0 });
+    this.offer();
+    const known = this.started?.request; // after a lost connection: go on where we were
+    if (known) this.connection.send("start", known);
+    else if (hello.human || hello.runs.length) this.start();
+    else this.note("There is no model to play in. Datasets are under Data.");
+  }
+
+  get run() {
+    return this.hello.runs.find((run) => run.id === $("run").value);
+  }
+
+  // Show what fits the chosen run.
+  offer() {
+    const run = this.run;
+    const human = this.hello.human && !run;
+    const data = this.hello.datasets.filter((dataset) => run?.fits.includes(dataset.id));
+    fill($("data"), data.map((dataset) => [dataset.id, dataset.name]));
+    const usable = { data: data.length > 0, seed: Boolean(run), real: human || Boolean(run?.real) };
+    for (const source of SOURCES) {
+      const input = this.sourceInput(source);
+      input.disabled = !usable[source];
+      input.parentElement.classList.toggle("unusable", !usable[source]);
+    }
+    if (!usable[this.source]) this.source = SOURCES.find((source) => usable[source]) ?? "seed";
+    const recorded = this.source === "data";
+    for (const row of document.querySelectorAll(".for-data")) {
+      row.classList.toggle("unusable", !recorded);
+      row.querySelector("select, input").disabled = !recorded;
+    }
+  }
+
+  sourceInput(source) {
+    return document.querySelector(`input[name="source"][value="${source}"]`);
+  }
+
+  get source() {
+    return document.querySelector('input[name="source"]:checked')?.value ?? "";
+  }
+
+  set source(source) {
+    this.sourceInput(source).checked = true;
+  }
+
+  start() {
+    const whole = (id) => Math.max(0, Math.floor(Number($(id).value) || 0));
+    const run = this.run?.id ?? null;
+    const source = run === null ? "real" : this.source;
+    const about = { source, run, episode: whole("episode"), step: whole("step"), seed: whole("seed") };
+    if (source === "data") about.data = $("data").value;
+    this.connection.send("start", about);
+  }
+
+  dreamFrom(run, data, episode, step) {
+    $("run").value = run;
+    this.offer();
+    this.source = "data";
+    this.offer();
+    $("data").value = data;
+    $("episode").value = episode;
+    $("step").value = step;
+    this.start();
+  }
+
+  // --- what the server says ---
+
+  onStarted(about) {
+    this.started = about;
+    this.track = { start: about.start, line: 0, first: 0, rows: [] };
+    this.keys.show(about.controls);
+    this.input("actor", "policy").disabled = !about.policy;
+    this.input("actor", "recorded").disabled = !about.recording;
+    $("fork").disabled = !about.dream || about.real;
+    $("sync").disabled = !(about.dream && about.real);
+    for (const id of ["futures", "temperature"]) $(id).disabled = !about.dream;
+    if (about.latent !== "categorical" && about.latent !== "binary") this.codes.show(null, [], {});
+    const name = this.hello.runs.find((run) => run.id === about.request.run)?.name;
+    const what = about.dream ? (about.real ? `Dream of ${name} beside the real game` : `Dream of ${name}`) : "The real game";
+    setText($("what"), what);
+    const unsaved = about.real && this.hello.record && !about.saves;
+    const acting = "Hold a key to act: playing begins.";
+    this.note(unsaved ? "This game does not fit the dataset that is recorded to." : acting);
+  }
+
+  onState(state) {
+    const { playing, actor, speed, temperature, futures } = state;
+    this.settings = { playing, actor, speed, temperature, futures };
+    const button = $("play");
+    const label = playing ? "Pause " : "▶ Play ";
+    if (button.firstChild.data !== label) button.firstChild.data = label;
+    button.setAttribute("aria-pressed", String(playing));
+    this.input("actor", actor).checked = true;
+    for (const [id, value, digits] of [["temperature", temperature, 1], ["speed", speed, 0]]) {
+      if (document.activeElement !== $(id)) $(id).value = value;
+      setText($(`${id}-value`), Number(value).toFixed(digits));
+    }
+    $("futures").value = futures;
+    $("record").checked = state.recording;
+  }
+
+  onRows(frame) {
+    const track = this.track;
+    if (track.start !== frame.start || track.line !== frame.line || frame.first > track.first + track.rows.length) {
+      this.track = { start: frame.start, line: frame.line, first: frame.first, rows: frame.rows };
+      return;
+    }
+    track.rows.splice(Math.max(0, frame.first - track.first), Infinity, ...frame.rows);
+    const line = frame.lines.find((one) => one.number === frame.line);
+    if (line.first > track.first) {
+      track.rows.splice(0, line.first - track.first); // the server has forgotten these as well
+      track.first = line.first;
+    }
+  }
+
+  onFrame(frame) {
+    if (!this.started || frame.start !== this.started.start) return;
+    this.onState(frame);
+    this.step = frame.step;
+    this.line = frame.line;
+    this.stage.show(panes(frame, this.started));
+    this.codes.show(frame.pictures.prior ?? null, frame.codes ?? [], numeric(frame.forced));
+    this.plots.show(this.track, frame.step);
+    this.lines.show(frame.lines, frame.line, frame.step, this.track);
+    const line = frame.lines.find((one) => one.number === frame.line);
+    Object.assign($("scrub"), { min: line.first, max: line.last });
+    if (document.activeElement !== $("scrub") || frame.playing) $("scrub").value = frame.step;
+    this.showFacts(frame);
+  }
+
+  showFacts(frame) {
+    const row = this.track.rows[frame.step - this.track.first];
+    const action = row?.[1] ? `, ${row[0] === "person" ? "you" : row[0]}: ${row[1]}` : "";
+    setText($("facts"), `step ${frame.step}${action}`);
+    setText($("rate"), frame.playing && frame.rate ? `${number(frame.rate, 1)} steps a second` : "paused");
+    if (!frame.playing) {
+      const names = this.stage.panes.map((pane) => pane.caption).join(", ");
+      $("stage").setAttribute("aria-label", `Step ${frame.step}${action}. Shown: ${names}.`);
+    }
+    $("back").disabled = $("first").disabled = frame.step <= (this.track.first ?? 0);
+  }
+
+  onRecorded({ name, task, saved, steps }) {
+    const done = saved ? `${saved} episodes, ${steps} steps saved` : "Nothing is saved yet";
+    setText($("record-text"), `${done}, to ${name} (${task}). Episodes are saved when they end.`);
+  }
+
+  note(text, bad = false) {
+    setText($("note"), text);
+    $("note").classList.toggle("bad", bad);
+  }
+
+  // --- what a person does ---
+
+  input(name, value) {
+    return document.querySelector(`input[name="${name}"][value="${value}"]`);
+  }
+
+  change(changes) {
+    this.settings = { ...this.settings, ...changes };
+    this.connection.send("settings", this.settings);
+  }
+
+  toggle() {
+    this.change({ playing: !this.settings.playing });
+  }
+
+  goto(line, step) {
+    this.connection.send("goto", { line, step: Math.max(0, step) });
+  }
+
+  listen() {
+    const on = (id, type, act) => $(id).addEventListener(type, act);
+    on("run", "change", () => this.offer());
+    for (const input of document.querySelectorAll('input[name="source"]')) input.addEventListener("change", () => { this.offer(); this.start(); });
+    for (const input of document.querySelectorAll('input[name="actor"]')) input.addEventListener("change", () => this.change({ actor: input.value }));
+    for (const id of ["run", "data", "episode", "step", "seed"]) on(id, "change", () => this.start());
+    on("start", "click", () => this.start());
+    on("play", "click", () => this.toggle());
+    on("forward", "click", () => this.connection.send("step"));
+    on("back", "click", () => this.goto(this.line, this.step - 1));
+    on("first", "click", () => this.goto(this.line, 0));
+    on("fork", "click", () => this.connection.send("fork"));
+    on("sync", "click", () => this.connection.send("sync"));
+    on("scrub", "input", () => this.goto(this.line, Number($("scrub").value)));
+    on("futures", "change", () => this.change({ futures: Number($("futures").value) }));
+    on("temperature", "input", () => this.change({ temperature: Number($("temperature").value) }));
+    on("speed", "input", () => this.change({ speed: Number($("speed").value) }));
+    on("record", "change", () => this.connection.send("record", { on: $("record").checked }));
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden && this.settings.playing) this.change({ playing: false });
+    });
+  }
+
+  // Keys, while the player is shown and nobody types.
+  keydown(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.started) return;
+    if (this.keys.down(event)) {
+      if (document.activeElement?.type === "range") document.activeElement.blur();
+      // The first key begins to play; who has paused wants to hold keys and step.
+      if (this.step === 0 && !this.settings.playing && !event.repeat && this.settings.actor === "person" && this.track.rows.length <= 1) this.toggle();
+      return;
+    }
+    const acts = {
+      KeyP: () => this.toggle(),
+      Space: () => this.toggle(),
+      KeyR: () => this.start(),
+      KeyF: () => this.connection.send("fork"),
+      KeyC: () => this.connection.send("sync"),
+      KeyN: () => this.codes.release(),
+      Period: () => this.connection.send("step"),
+      Comma: () => this.goto(this.line, this.step - 1),
+    };
+    const act = acts[event.code];
+    if (!act) return;
+    if (event.code === "Space" && document.activeElement?.tagName === "BUTTON") return;
+    event.preventDefault();
+    act();
+  }
+
+  keyup(event) {
+    this.keys.up(event);
+  }
+}
+
+function numeric(forced) {
+  return Object.fromEntries(Object.entries(forced).map(([variable, code]) => [Number(variable), code]));
+}

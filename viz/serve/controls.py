@@ -1,0 +1,147 @@
+"""How a person acts with a keyboard: buttons for choices, levers for numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.spaces import ArraySpec
+from wmtk.viz.actions import action_names
+
+# By KeyboardEvent.code, which does not depend on the layout of the keyboard.
+KEYS = {
+    "up": ["ArrowUp", "KeyW"],
+    "down": ["ArrowDown", "KeyS"],
+    "left": ["ArrowLeft", "KeyA"],
+    "right": ["ArrowRight", "KeyD"],
+    "fire": ["Space"],
+}
+SIGNS = {"up": "↑", "down": "↓", "left": "←", "right": "→", "fire": "Space"}
+IDLE = ("noop", "stay")
+# Environments that many people have, whose actions have no names of their own.
+GYMNASIUM: dict[str, tuple[str, ...]] = {
+    "CartPole-v1": ("left", "right"),
+    "MountainCar-v0": ("left", "stay", "right"),
+    "Acrobot-v1": ("left", "stay", "right"),
+}
+MOST_LEVERS = 24
+_ELEMENT = re.compile("up|down|left|right|fire")
+
+
+@dataclass(frozen=True)
+class Button:
+    """One choice, and what has to be held for it."""
+
+    label: str
+    parts: frozenset[str]  # names of keys; nothing for what happens if nothing is held
+
+
+class Controls:
+    """Turns what a person holds into an action of the environment."""
+
+    def __init__(self, spec: ArraySpec, env: Mapping[str, Any]) -> None:
+        self.spec = spec
+        self.buttons = _buttons(_names(spec, env), spec) if spec.kind == "discrete" else []
+        self._last = 0
+
+    def action(self, held: Collection[str], values: Sequence[float]) -> NDArray[Any]:
+        """The action for what is held, of the environment's shape and type."""
+        if self.spec.kind == "discrete":
+            self._last = self._choice(frozenset(held))
+            return np.asarray(self._last + int(self.spec.bound("low")), self.spec.dtype)
+        return self._numbers(values)
+
+    def _choice(self, held: frozenset[str]) -> int:
+        """The button whose parts are all held, the largest of several; else the idle one.
+
+        Where there is no idle one, the last choice goes on.
+        """
+        fitting = [(len(b.parts), i) for i, b in enumerate(self.buttons) if b.parts <= held]
+        if fitting:
+            most = max(count for count, _ in fitting)
+            return next(index for count, index in fitting if count == most)
+        return self._last
+
+    def _numbers(self, values: Sequence[float]) -> NDArray[Any]:
+        levels = np.zeros(self.spec.numbers)
+        given = np.asarray(values[: self.spec.numbers], float)
+        levels[: len(given)] = given
+        low, high = self.reach()
+        numbers = low + (levels + 1) / 2 * (high - low)
+        if not self.spec.dtype.startswith("float"):
+            numbers = np.rint(numbers)
+        return numbers.astype(self.spec.dtype).reshape(self.spec.shape)
+
+    def reach(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What the ends of the levers stand for; −1 and 1 where there are no bounds."""
+        low, high = (self.spec.bound(side).ravel().astype(float) for side in ("low", "high"))
+        low, high = np.where(np.isfinite(low), low, -1.0), np.where(np.isfinite(high), high, 1.0)
+        return low, high
+
+    def describe(self) -> dict[str, Any]:
+        """For the page: which keys there are, and what they are called."""
+        if self.spec.kind == "discrete":
+            used = {part for button in self.buttons for part in button.parts}
+            return {
+                "kind": "buttons",
+                "buttons": [
+                    {"label": b.label, "parts": sorted(b.parts), "sign": _sign(b.parts)}
+                    for b in self.buttons
+                ],
+                "keys": {code: part for part in sorted(used) for code in _codes(part)},
+            }
+        low, high = self.reach()
+        shown = min(self.spec.numbers, MOST_LEVERS)
+        return {
+            "kind": "levers",
+            "levers": [
+                {"label": f"action {i}", "low": low[i], "high": high[i]} for i in range(shown)
+            ],
+            "whole": not self.spec.dtype.startswith("float"),
+            "hidden": self.spec.numbers - shown,
+        }
+
+
+def _names(spec: ArraySpec, env: Mapping[str, Any]) -> tuple[str, ...]:
+    known = action_names(env, spec)
+    if not known:
+        known = GYMNASIUM.get(str(env.get("env_id") or env.get("id") or ""), ())
+    return known if len(known) == spec.n else ()
+
+
+def _buttons(names: Sequence[str], spec: ArraySpec) -> list[Button]:
+    """A combination of arrows and fire where the names say so, else the digits and letters."""
+    if not names:
+        names = [f"action {i}" for i in range(spec.n)]
+    buttons = []
+    for index, name in enumerate(names):
+        parts = frozenset(_ELEMENT.findall(name.lower()))
+        if "".join(_ELEMENT.findall(name.lower())) != name.lower():
+            parts = frozenset() if name.lower() in IDLE else frozenset([f"choice{index}"])
+        buttons.append(Button(name, parts))
+    return buttons
+
+
+def _codes(part: str) -> list[str]:
+    """The keys on a keyboard that stand for a part: 1 … 9, 0, then letters for further choices."""
+    if part in KEYS:
+        return KEYS[part]
+    number = int(part.removeprefix("choice"))
+    if number < 10:
+        digit = (number + 1) % 10
+        return [f"Digit{digit}", f"Numpad{digit}"]
+    return []
+
+
+def _sign(parts: frozenset[str]) -> str:
+    """What is drawn on the button."""
+    if not parts:
+        return "no key"
+    order = [part for part in SIGNS if part in parts]
+    rest = [str((int(p.removeprefix("choice")) + 1) % 10) for p in parts if p not in SIGNS]
+    return " + ".join([SIGNS[part] for part in order] + rest)

@@ -1,0 +1,194 @@
+"""What the page and the server say to each other over the websocket.
+
+The page sends small JSON objects. Each of them says how things shall be, not what to change: of two
+of the same kind only the newer one counts, and none has to be queued. The server answers with JSON
+events and with frames, which are binary: the length of a JSON header (4 bytes, little-endian), the
+header, and the bytes of all tiles in the order in which the header names them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from wmtk.errors import UsageError
+
+MAX_MESSAGE = 16 * 1024  # bytes
+MOST_FUTURES = 8
+MOST_FORCED = 64
+
+Id = Annotated[str, Field(pattern=r"^[a-z][0-9]{1,4}$")]
+Index = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+Actor = Literal["person", "policy", "recorded"]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Start(_Message):
+    """Begin anew: from a recorded row, from nothing, or in the real environment."""
+
+    kind: Literal["start"]
+    source: Literal["data", "seed", "real"]
+    run: Id | None = None  # None plays the real environment alone
+    data: Id | None = None
+    episode: Index = 0
+    step: Index = 0
+    seed: Seed = 0
+
+
+class Settings(_Message):
+    """How to go on."""
+
+    kind: Literal["settings"]
+    playing: bool
+    actor: Actor
+    speed: float = Field(ge=0.5, le=60)  # steps a second
+    temperature: float = Field(ge=0, le=5)
+    futures: int = Field(ge=1, le=MOST_FUTURES)
+
+
+class Keys(_Message):
+    """What the person holds down: names of buttons, or numbers from −1 to 1."""
+
+    kind: Literal["keys"]
+    held: list[Annotated[str, Field(max_length=32)]] = Field(default=[], max_length=16)
+    values: list[Annotated[float, Field(ge=-1, le=1)]] = Field(default=[], max_length=256)
+
+
+class Step(_Message):
+    """One step, although playing is paused."""
+
+    kind: Literal["step"]
+
+
+class Goto(_Message):
+    """Look at another moment; going on from there is a new line."""
+
+    kind: Literal["goto"]
+    line: Index
+    step: Index
+
+
+class Fork(_Message):
+    """A new line from the moment that is looked at, with other random numbers."""
+
+    kind: Literal["fork"]
+
+
+class Force(_Message):
+    """Codes that have a class of the person's choice, by variable."""
+
+    kind: Literal["force"]
+    codes: dict[Annotated[str, Field(pattern=r"^[0-9]{1,4}$")], Index] = Field(
+        default={}, max_length=MOST_FORCED
+    )
+
+
+class Sync(_Message):
+    """Reality check: the model sees what the real environment shows."""
+
+    kind: Literal["sync"]
+
+
+class Record(_Message):
+    """Whether real episodes are saved as they end."""
+
+    kind: Literal["record"]
+    on: bool
+
+
+class Measure(_Message):
+    """Compute the metrics of runs on a dataset; no runs: stop it."""
+
+    kind: Literal["measure"]
+    runs: list[Id] = Field(max_length=4)
+    data: Id | None = None
+    windows: int = Field(default=24, ge=2, le=200)
+    horizon: int = Field(default=30, ge=1, le=200)
+
+
+class Seen(_Message):
+    """The page has drawn a frame."""
+
+    kind: Literal["seen"]
+    frame: Index
+
+
+Incoming = Start | Settings | Keys | Step | Goto | Fork | Force | Sync | Record | Measure | Seen
+_INCOMING: TypeAdapter[Incoming] = TypeAdapter(Annotated[Incoming, Field(discriminator="kind")])
+
+
+def parse(text: str | bytes) -> Incoming:
+    """A message from the page; refuses what is none."""
+    if len(text) > MAX_MESSAGE:
+        raise UsageError(f"A message of {len(text):,} characters is too long.")
+    try:
+        return _INCOMING.validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"A message that makes no sense: {where}: {first['msg']}.") from error
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the page draws of a moment. `rows` are numbers of moments up to this one, for plots."""
+
+    start: int  # counts how often playing began anew
+    line: int
+    first: int  # the step of the first of the rows
+    rows: list[list[Any]]
+    header: dict[str, Any]
+    tiles: list[tuple[dict[str, Any], NDArray[np.uint8]]] = field(default_factory=list)
+
+    def after(self, older: Frame | None) -> Frame:
+        """This frame with the rows of an older one that will not be sent any more."""
+        if older is None or (older.start, older.line) != (self.start, self.line):
+            return self
+        kept = self.first - older.first
+        if not 0 < kept <= len(older.rows):
+            return self
+        rows = older.rows[:kept] + self.rows
+        return Frame(self.start, self.line, older.first, rows, self.header, self.tiles)
+
+    def pack(self, number: int) -> bytes:
+        header = {
+            "type": "frame",
+            "frame": number,
+            "start": self.start,
+            "line": self.line,
+            "first": self.first,
+            "rows": self.rows,
+            **self.header,
+            "tiles": [{**about, "shape": pixels.shape} for about, pixels in self.tiles],
+        }
+        text = dump(header).encode()
+        parts = [struct.pack("<I", len(text)), text]
+        return b"".join([*parts, *(np.ascontiguousarray(x).tobytes() for _, x in self.tiles)])
+
+
+def dump(value: Any) -> str:
+    """JSON as browsers read it: what is no finite number is null."""
+    return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return round(value, 5) if math.isfinite(value) else None
+    return value

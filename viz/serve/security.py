@@ -1,0 +1,160 @@
+"""Who may talk to the live page: the right address, the right names, reading only."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+METHODS = ("GET", "HEAD")
+LOOPBACK = frozenset(["localhost", "127.0.0.1", "::1"])
+# Nothing from elsewhere is loaded, whatever a dataset's names and notes contain.
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",  # the token is part of the address
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+}
+REFUSAL = 4403  # close code of a websocket that was refused
+
+
+def new_token() -> str:
+    """The part of the address that nobody can guess."""
+    return secrets.token_urlsafe(24)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a server that listens at `host` can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def allowed_hosts(host: str) -> frozenset[str]:
+    """The names by which a server that listens at `host` may be called.
+
+    A page elsewhere can make its own name point here, but it cannot choose another one.
+    """
+    if is_loopback(host):
+        return LOOPBACK | {host}
+    return LOOPBACK | {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+
+
+class Guard:
+    """Lets through what has the token, comes from our own page and only reads."""
+
+    def __init__(self, app: App, token: str, hosts: Collection[str], *, any_address: bool) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = frozenset(hosts)
+        self._any_address = any_address  # whether addresses in numbers are names as well
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        problem = self._problem(scope)
+        if problem is None:
+            _, _, path = scope["path"].lstrip("/").partition("/")
+            inner = {**scope, "path": f"/{path}", "raw_path": f"/{path}".encode()}
+            await self._app(inner, receive, _with_headers(send))
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": REFUSAL, "reason": problem[1]})
+        else:
+            await _refuse(_with_headers(send), *problem)
+
+    def _problem(self, scope: Scope) -> tuple[int, str] | None:
+        """The status and the reason of a refusal; None if there is none."""
+        headers = _headers(scope)
+        if scope["type"] == "http" and scope["method"] not in METHODS:
+            return 405, "Only reading is possible."
+        hosts = headers.get("host", [])
+        if len(hosts) != 1 or not self._knows(_hostname(f"//{hosts[0]}")):
+            return 403, "This is not the name of this server."
+        origins = headers.get("origin", [])
+        # Browsers name the page that opens a websocket; those that name none are no browsers.
+        if scope["type"] == "websocket" and len(origins) != 1:
+            return 403, "Only the page itself may connect."
+        if any(urlsplit(origin).netloc.lower() != hosts[0].lower() for origin in origins):
+            return 403, "Only the page itself may connect."
+        token = scope["path"].lstrip("/").partition("/")[0]
+        if not secrets.compare_digest(token.encode(), self._token):
+            return 403, "Open the address that `wmtk viz serve` printed, with all its letters."
+        return None
+
+    def _knows(self, name: str) -> bool:
+        if name in self._hosts:
+            return True
+        return self._any_address and _is_address(name)
+
+
+def _headers(scope: Scope) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return found
+
+
+def _hostname(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_headers(send: Send) -> Send:
+    """Every answer says what browsers must not do with it."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message = {**message, "headers": [*message.get("headers", []), *added]}
+        await send(message)
+
+    return sending
+
+
+async def _refuse(send: Send, status: int, reason: str) -> None:
+    text = reason.encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(text)),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text})
