@@ -91,7 +91,7 @@ def evaluate(
         require_ending(video, VIDEO_ENDINGS)
     options = console.pairs(settings or [])
     if policy is None:
-        player = _trained(run, task, options, checkpoint, device, seed, sample=sample)
+        player = trained(run, task, options, checkpoint, device, seed, sample=sample)
     else:
         if sample:
             raise UsageError("--sample is for trained actors.", f"Leave it away with {policy}.")
@@ -143,7 +143,7 @@ def _tell_interruption(report: EvalReport, episodes: int, video: Path | None) ->
 # --- who plays --------------------------------------------------------------------------------
 
 
-def _trained(
+def trained(
     path: Path | None,
     task: str | None,
     options: dict[str, str],

@@ -7,10 +7,12 @@ import typer
 from wmtk.cli import (
     viz_codes,
     viz_compare,
+    viz_dream,
     viz_intervene,
     viz_metrics,
     viz_pictures,
     viz_report,
+    viz_returns,
     viz_serve,
 )
 
@@ -19,6 +21,8 @@ app = typer.Typer(no_args_is_help=True, help="See whether a world model is right
 app.command("metrics")(viz_metrics.metrics)
 app.command("openloop")(viz_pictures.openloop)
 app.command("recon")(viz_pictures.recon)
+app.command("dream")(viz_dream.dream)
+app.command("returns")(viz_returns.returns)
 app.command("codes")(viz_codes.codes)
 app.command("compare")(viz_compare.compare)
 app.command("intervene")(viz_intervene.intervene)

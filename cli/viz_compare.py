@@ -16,6 +16,8 @@ from wmtk.cli.viz_options import (
     HORIZON,
     Context,
     Device,
+    DrawnFrom,
+    Fps,
     Horizon,
     Look,
     Samples,
@@ -79,10 +81,11 @@ def compare(
     horizon: Horizon = HORIZON,
     samples: Samples = 5,
     windows: Annotated[int, typer.Option(min=1, help="Windows to look at, in all.")] = 50,
-    episodes: Annotated[
-        int, typer.Option(min=1, max=16, help="How many episodes to show in the video.")
+    episodes: DrawnFrom = None,
+    shown: Annotated[
+        int, typer.Option("--show", min=1, max=16, help="Episodes to show in the video.")
     ] = 3,
-    fps: Annotated[float, typer.Option(min=0.1, max=240, help="Steps a second.")] = 8.0,
+    fps: Fps = 8.0,
     seed: Seed = 0,
     device: Device = "auto",
     json: Json = False,
@@ -114,7 +117,14 @@ def compare(
         require_ending(video, ENDINGS)
     runs = [run_and_checkpoint(path) for path in paths[:-1]]
     looks = open_looks(
-        runs, paths[-1], context=context, horizon=horizon, count=windows, seed=seed, device=device
+        runs,
+        paths[-1],
+        context=context,
+        horizon=horizon,
+        count=windows,
+        episodes=episodes,
+        seed=seed,
+        device=device,
     )
     names = unique_names(looks)
     found: list[Evidence] = []
@@ -158,7 +168,7 @@ def compare(
     if chart is not None:
         _draw_chart(chart, names, qualities, report)
     if video is not None:
-        _draw_video(video, names, looks, episodes, fps, seed)
+        _draw_video(video, names, looks, shown, fps, seed)
 
 
 def run_and_checkpoint(path: Path) -> tuple[Path, str]:
@@ -240,6 +250,7 @@ def _draw_chart(
 def _draw_video(
     path: Path, names: list[str], looks: list[Look], episodes: int, fps: float, seed: int
 ) -> None:
+    """The same windows as each model imagines them, below each other."""
     from wmtk.viz.rollout_parts import MOST_MODELS, choose_image
     from wmtk.viz.rollout_sheet import rollout_sheet
     from wmtk.viz.rollout_video import rollout_frames
@@ -247,13 +258,14 @@ def _draw_video(
     from wmtk.viz.video import IMAGE_ENDINGS, write_image, write_video
     from wmtk.viz.windows import read_windows
 
+    if len(looks) > MOST_MODELS:
+        left_out = ", ".join(names[MOST_MODELS:])
+        err.print(f"{path} shows the first {MOST_MODELS} models, without {left_out}.", markup=False)
+    names, looks = names[:MOST_MODELS], looks[:MOST_MODELS]
     first = looks[0]
     chosen = list({window.episode: window for window in first.windows}.values())[:episodes]
     batch = read_windows(first.dataset, chosen, first.length)
-    shown = [
-        open_loop(look.model, batch, context=look.context, seed=seed)
-        for look in looks[:MOST_MODELS]
-    ]
+    shown = [open_loop(look.model, batch, context=look.context, seed=seed) for look in looks]
     rollouts = [side_by_side(group, names) for group in zip(*shown, strict=True)]
     image = choose_image(dict(first.model.schema.obs), None)
     title = " and ".join(names)

@@ -10,7 +10,20 @@ import typer
 
 from wmtk.cli.console import human_bytes, progress
 from wmtk.cli.data_options import Json, say
-from wmtk.cli.viz_options import Checkpoint, DataPath, Device, RunPath, Seed, open_look
+from wmtk.cli.viz_options import (
+    Checkpoint,
+    DataPath,
+    Device,
+    DrawnFrom,
+    Fps,
+    ImageKey,
+    Out,
+    RunPath,
+    Seed,
+    open_look,
+    out_or_usual,
+    require_out,
+)
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,13 +51,12 @@ class InterveneReport:
 def intervene(
     run: RunPath,
     data: DataPath,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The .png to write.")],
+    out: Out = None,
     variables: Annotated[int, typer.Option(min=1, max=64, help="Codes to show in full.")] = 6,
     frames: Annotated[int, typer.Option(min=1, max=64, help="Frames to change.")] = 4,
-    image: Annotated[
-        str | None,
-        typer.Option("--image", help="The images to show, where there are several.", metavar="KEY"),
-    ] = None,
+    episodes: DrawnFrom = None,
+    fps: Fps = 2.0,
+    image: ImageKey = None,
     seed: Seed = 0,
     checkpoint: Checkpoint = "latest",
     device: Device = "auto",
@@ -53,28 +65,32 @@ def intervene(
     """Draw what each latent variable stands for, by changing it and nothing else.
 
     Frames are seen by the model; then one of its codes is set to each class that is in use, and
-    the state is decoded again. The map of a code shows which pixels it moves.
+    the state is decoded again. The map of a code shows which pixels it moves. In a video the codes
+    run through their classes.
 
     \b
-    Example:
+    Examples:
       wmtk viz intervene runs/catch catch.zarr codes-moved.png --variables 6
+      wmtk viz intervene runs/catch catch.zarr codes-moved.mp4 --frames 6
     """
     import numpy as np
 
     from wmtk.viz.intervention import intervene as change
     from wmtk.viz.intervention_sheet import intervention_sheet
+    from wmtk.viz.intervention_video import intervention_frames
     from wmtk.viz.metrics import code_usage
     from wmtk.viz.rollout_parts import choose_image
-    from wmtk.viz.video import IMAGE_ENDINGS, require_ending, write_image
+    from wmtk.viz.video import IMAGE_ENDINGS, write_image, write_video
     from wmtk.viz.windows import read_windows
 
-    require_ending(out, IMAGE_ENDINGS)
+    require_out(out)
     look = open_look(
         run,
         data,
         context=1,
         horizon=ROWS - 1,
         count=max(WINDOWS, frames),
+        episodes=episodes,
         seed=seed,
         checkpoint=checkpoint,
         device=device,
@@ -102,10 +118,15 @@ def intervene(
         for w, s in zip(windows, steps, strict=True)
     ]
     subtitle = f"{look.dataset.path.name} ({look.held_out}). Frames: {'; '.join(at)}."
-    sheet = intervention_sheet(found, variables=variables, title=title, subtitle=subtitle)
-    written = write_image(out, sheet)
+    target = out_or_usual(out, look.model, "intervene", still=True)
+    if target.suffix.lower() in IMAGE_ENDINGS:
+        sheet = intervention_sheet(found, variables=variables, title=title, subtitle=subtitle)
+        written = write_image(target, sheet)
+    else:
+        drawn = intervention_frames(found, variables=variables, title=title, subtitle=subtitle)
+        written = write_video(target, drawn, fps)
     report = InterveneReport(
-        path=out,
+        path=target,
         run=run,
         update=look.model.step,
         dataset=data,
@@ -121,4 +142,4 @@ def intervene(
     strongest = np.argsort(-found.effect)[:3].tolist()
     names = ", ".join(f"z{v} ({found.effect[v]:.1%})" for v in strongest)
     size = f"{written.width} × {written.height} pixels, {human_bytes(written.bytes)}"
-    say(report, f"{out}: the codes that change most of {key} are {names}; {size}.", json=json)
+    say(report, f"{target}: the codes that change most of {key} are {names}; {size}.", json=json)

@@ -12,8 +12,12 @@ import typer
 from wmtk.cli.console import human_count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from wmtk.datasets import Batch, Dataset
     from wmtk.training.loading import LoadedModel
+    from wmtk.training.run import Run
     from wmtk.viz.windows import Window
 
 CONTEXT, HORIZON = 5, 45
@@ -28,6 +32,22 @@ Samples = Annotated[int, typer.Option(min=1, help="Futures that it imagines of e
 Checkpoint = Annotated[str, typer.Option(help="latest, best, or an update's number.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of windows, latents and intervals.")]
+DrawnFrom = Annotated[
+    int | None, typer.Option(min=1, help="Episodes to draw them from, at most.", show_default="all")
+]
+Out = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[OUT]",
+        help="The .mp4, .webm, .gif or .png to write.",
+        show_default="in the run directory",
+    ),
+]
+Fps = Annotated[float, typer.Option(min=0.1, max=240, help="Steps a second, of a video.")]
+ImageKey = Annotated[
+    str | None,
+    typer.Option("--image", help="The images to show, where there are several.", metavar="KEY"),
+]
 
 
 @dataclass(frozen=True)
@@ -63,6 +83,53 @@ class Look:
             f"{windows} of {episodes} ({self.held_out}), {self.context} rows seen and "
             f"{self.horizon} imagined."
         )
+
+
+def require_out(out: Path | None) -> None:
+    """Refuse a file that could not be written, before anything takes time."""
+    from wmtk.viz.record import ENDINGS
+    from wmtk.viz.video import require_ending
+
+    if out is not None:
+        require_ending(out, ENDINGS)
+
+
+def out_or_usual(out: Path | None, model: LoadedModel, name: str, *, still: bool) -> Path:
+    """Where to write: as asked for, or with the update in its name in the run directory."""
+    from wmtk.viz.video import usual_ending
+
+    if out is not None:
+        return out
+    folder, ending = ("pictures", ".png") if still else ("videos", usual_ending())
+    return model.run.path / folder / f"{name}-{model.step:08d}{ending}"
+
+
+def training_of(run: Run) -> Mapping[str, Any]:
+    """What is known of the training of a run's model, which a policy's may have from another."""
+    from wmtk.errors import RunError
+    from wmtk.training.run import Run
+
+    if run.kind != "policy":
+        return run.about
+    try:
+        return Run(Path(run.about["model"]["run"])).about
+    except RunError:
+        return run.about
+
+
+def data_of(run: Run) -> Path:
+    """The dataset that a run learnt from: its replay, or one that is still where it was."""
+    from wmtk.errors import UsageError
+
+    named = [Path(item["path"]) for item in run.about["data"]]
+    beside = [run.path.parent / path.name for path in named]
+    for path in (run.path / "replay.zarr", *named, *beside):
+        if path.is_dir():
+            return path
+    raise UsageError(
+        f"The data of {run.path} is not at {named[0] if named else 'any place'} any more.",
+        "Name a dataset of the same task: --data catch.zarr.",
+    )
 
 
 def open_look(
@@ -116,7 +183,7 @@ def open_looks(
     models = [load(run, checkpoint, choose_device(device)) for run, checkpoint in runs]
     for model in models:
         model.require_fit(dataset)
-    held = [held_out(dataset, model.run.about) for model in models]
+    held = [held_out(dataset, training_of(model.run), model.run.path) for model in models]
     candidates = np.logical_and.reduce([each.episodes for each in held])
     if not candidates.any():
         raise UsageError(

@@ -18,23 +18,22 @@ from wmtk.cli.viz_options import (
     Context,
     DataPath,
     Device,
+    Fps,
     Horizon,
+    ImageKey,
     Look,
+    Out,
     RunPath,
     Seed,
     open_look,
+    out_or_usual,
+    require_out,
 )
 
 if TYPE_CHECKING:
     from wmtk.viz.canvas import Image
     from wmtk.viz.rollouts import Rollout
 
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="The .mp4, .webm, .gif or .png to write.")]
-ImageKey = Annotated[
-    str | None,
-    typer.Option("--image", help="The images to show, where there are several.", metavar="KEY"),
-]
-Fps = Annotated[float, typer.Option(min=0.1, max=240, help="Steps a second.")]
 Columns = Annotated[int, typer.Option("--frames", min=2, max=60, help="Frames a row, of a .png.")]
 Episodes = Annotated[int, typer.Option(min=1, max=64, help="How many episodes to show.")]
 
@@ -60,7 +59,7 @@ class Drawn:
 def openloop(
     run: RunPath,
     data: DataPath,
-    out: Out,
+    out: Out = None,
     context: Context = CONTEXT,
     horizon: Horizon = HORIZON,
     samples: Annotated[int, typer.Option(min=1, max=8, help="Futures to show of each.")] = 1,
@@ -81,6 +80,7 @@ def openloop(
 
     \b
     Examples:
+      wmtk viz openloop runs/catch catch.zarr                  into runs/catch/videos
       wmtk viz openloop runs/catch catch.zarr openloop.png
       wmtk viz openloop runs/catch catch.zarr openloop.mp4 --episodes 4
       wmtk viz openloop runs/catch catch.zarr futures.gif --samples 4 --episodes 1
@@ -93,13 +93,14 @@ def openloop(
         for batch in look.batches()
         for rollout in open_loop(look.model, batch, context=context, samples=samples, seed=seed)
     ]
-    _write(look, rollouts, out, "Open loop", frames, fps, image, seed, json)
+    target = out_or_usual(out, look.model, "openloop", still=False)
+    tell(draw(look, rollouts, target, "Open loop", frames, fps, image, seed), json=json)
 
 
 def recon(
     run: RunPath,
     data: DataPath,
-    out: Out,
+    out: Out = None,
     rows: Annotated[int, typer.Option(min=2, help="Rows to show of each episode.")] = 50,
     episodes: Episodes = 3,
     frames: Columns = 12,
@@ -125,13 +126,14 @@ def recon(
         for batch in look.batches()
         for rollout in reconstructions(look.model, batch, seed=seed)
     ]
-    _write(look, rollouts, out, "Reconstructions", frames, fps, image, seed, json)
+    target = out_or_usual(out, look.model, "recon", still=False)
+    tell(draw(look, rollouts, target, "Reconstructions", frames, fps, image, seed), json=json)
 
 
 def _open(
     run: Path,
     data: Path,
-    out: Path,
+    out: Path | None,
     context: int,
     horizon: int,
     episodes: int,
@@ -140,10 +142,7 @@ def _open(
     device: str,
 ) -> Look:
     """One window of each of some episodes; what cannot be written is refused first."""
-    from wmtk.viz.record import ENDINGS
-    from wmtk.viz.video import require_ending
-
-    require_ending(out, ENDINGS)
+    require_out(out)
     return open_look(
         run,
         data,
@@ -156,7 +155,7 @@ def _open(
     )
 
 
-def _write(
+def draw(
     look: Look,
     rollouts: Sequence[Rollout],
     out: Path,
@@ -165,8 +164,8 @@ def _write(
     fps: float,
     image: str | None,
     seed: int,
-    json: bool,
-) -> None:
+) -> Drawn:
+    """Draw rollouts into a file, whose ending decides between a video and a picture."""
     from wmtk.viz.rollout_parts import choose_image
     from wmtk.viz.rollout_sheet import rollout_sheet
     from wmtk.viz.rollout_video import rollout_frames
@@ -181,9 +180,9 @@ def _write(
     else:
         total = max(rollout.rows for rollout in rollouts)
         with progress(f"draw {out.name}", total, noun="frame") as bar:
-            drawn = _counted(rollout_frames(rollouts, key, title=title), bar.advance)
+            drawn = counted(rollout_frames(rollouts, key, title=title), bar.advance)
             written = write_video(out, drawn, fps)
-    report = Drawn(
+    return Drawn(
         path=out,
         run=look.model.run.path,
         update=look.model.step,
@@ -197,12 +196,17 @@ def _write(
         height=written.height,
         bytes=written.bytes,
     )
-    size = f"{written.width} × {written.height} pixels, {human_bytes(written.bytes)}"
+
+
+def tell(report: Drawn, more: str = "", *, json: bool) -> None:
+    """What was drawn, and how large it is."""
+    size = f"{report.width} × {report.height} pixels, {human_bytes(report.bytes)}"
     shown = "; ".join(report.windows)
-    say(report, f"{out}: {shown} ({look.held_out}); {size}.", json=json)
+    say(report, f"{report.path}: {shown} ({report.held_out}); {size}.{more}", json=json)
 
 
-def _counted(frames: Iterator[Image], advance: Callable[[], None]) -> Iterator[Image]:
+def counted(frames: Iterator[Image], advance: Callable[[], None]) -> Iterator[Image]:
+    """The frames, each of which is told of once it was used."""
     for frame in frames:
         yield frame
         advance()

@@ -6,7 +6,20 @@ import math
 
 import numpy as np
 
-from wmtk.viz.canvas import BLUE, FAINT, GREY, LINE, ORANGE, RED, Canvas, Color, Image, elide
+from wmtk.viz.canvas import (
+    BLUE,
+    FAINT,
+    GREY,
+    LINE,
+    ORANGE,
+    PAPER,
+    RED,
+    Canvas,
+    Color,
+    Image,
+    elide,
+    enlarge,
+)
 from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.codes import CodeUsage
 from wmtk.viz.metrics.distributions import entropy
@@ -66,22 +79,36 @@ def shade(share: float) -> Color:
 
 
 def _draw_map(canvas: Canvas, x: int, y: int, cell: int, usage: Numbers, threshold: float) -> None:
-    V, K = usage.shape
     every = next(n for n in (1, 2, 4, 8, 16, 32, 64) if n * cell >= 24)
-    for column in range(0, K, every):
+    for column in range(0, usage.shape[1], every):
         canvas.text(x + column * cell + 1, y - 15, str(column), size=11, color=GREY)
-    for row, column in np.ndindex(V, K):
-        left, top = x + column * cell, y + row * cell
-        share = float(usage[row, column])
-        if share >= threshold:
-            canvas.fill(left, top, cell - 1, cell - 1, shade(share))
-            continue
-        canvas.fill(left, top, cell - 1, cell - 1, DEAD)
-        inset, end = max(3, cell // 3), cell - 2
-        corners = (left + inset, top + inset), (left + end - inset, top + end - inset)
-        canvas.line(corners, RED)
-        (a, b), (c, d) = corners
-        canvas.line([(a, d), (c, b)], RED)
+    canvas.paste(x, y, map_pixels(usage, cell, threshold))
+    for row, column in np.argwhere(usage < threshold).tolist():
+        _cross(canvas, x + column * cell, y + row * cell, cell)
+
+
+def _cross(canvas: Canvas, x: int, y: int, cell: int) -> None:
+    inset, end = max(3, cell // 3), cell - 2
+    (a, b), (c, d) = (x + inset, y + inset), (x + end - inset, y + end - inset)
+    canvas.line([(a, b), (c, d)], RED)
+    canvas.line([(a, d), (c, b)], RED)
+
+
+def map_pixels(usage: Numbers, cell: int, threshold: float = 0.0) -> Image:
+    """A square of `cell` pixels for each class (V, K), the darker the more it is used.
+
+    What is used less than the threshold is dead, in a pale red.
+    """
+    level = np.sqrt(np.clip(usage, 0, 1))[..., None]
+    light, dark = np.array(LIGHT, np.float64), np.array(DARK, np.float64)
+    colors: Image = np.round(light + (dark - light) * level).astype(np.uint8)
+    colors[usage < threshold] = DEAD
+    pixels = enlarge(colors, cell)
+    gaps = np.arange(1, max(usage.shape) + 1) * cell - 1  # a line between squares
+    if cell > 3:
+        pixels[gaps[: usage.shape[0]]] = PAPER
+        pixels[:, gaps[: usage.shape[1]]] = PAPER
+    return pixels
 
 
 def _draw_bars(

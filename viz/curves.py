@@ -43,11 +43,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves on one scale. `zero` draws a line there, and makes sure that it is on the chart."""
+    """Curves on one scale. `zero` draws a line there, and makes sure that it is on the chart.
+
+    `places` are the names of what the values are at, if that is not the steps 1 … H.
+    """
 
     title: str
     curves: Sequence[Curve]
     zero: bool = False
+    places: Sequence[str] = ()
 
 
 def curve_chart(panels: Sequence[Panel], *, title: str = "", subtitle: str = "") -> Image:
@@ -78,11 +82,19 @@ def _draw_panel(canvas: Canvas, x: int, y: int, panel: Panel) -> None:
         text = f"{value + 0.0:g}"
         canvas.text(left - 6 - text_width(text, 11), at - 7, text, size=11, color=GREY)
     bottom = top + PLOT_HEIGHT
-    for step in [1, *ticks(length)[1:]]:
+    for step, text in _marks(panel, length):
         at = left + _across(step - 1, length) // FINE
-        text = f"step {step}" if step == 1 else str(step)
         canvas.fill(at, bottom, 1, 4, GREY)
         canvas.text(at - text_width(text, 11) // 2, bottom + 5, text, size=11, color=GREY)
+
+
+def _marks(panel: Panel, length: int) -> list[tuple[int, str]]:
+    """Steps and what is written below them; of many names only as many as there is room for."""
+    if not panel.places:
+        return [(s, f"step {s}" if s == 1 else str(s)) for s in [1, *ticks(length)[1:]]]
+    widest = max(text_width(name, 11) for name in panel.places) + 12
+    every = math.ceil(widest * length / PLOT_WIDTH)
+    return [(n, panel.places[n - 1]) for n in range(length, 0, -every)]
 
 
 def _draw_names(canvas: Canvas, x: int, y: int, curves: Sequence[Curve]) -> None:

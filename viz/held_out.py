@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,16 @@ class HeldOut:
     note: str  # what they are, in words
 
 
-def held_out(dataset: Dataset, about: Mapping[str, Any]) -> HeldOut:
+def held_out(dataset: Dataset, about: Mapping[str, Any], folder: Path | None = None) -> HeldOut:
     """The episodes that a run held out of its training, or all if it never saw the dataset.
 
-    `about` is what the run's directory says of it: the datasets and the share that was held out.
+    `about` is what the run's directory, `folder`, says of it: the datasets and the share that was
+    held out. A dataset inside of the directory is what an online run has learnt from.
     """
     table = dataset.episodes
     everything = np.ones(len(table), bool)
+    if folder is not None and dataset.path.resolve().parent == folder.resolve():
+        return HeldOut(everything, "all episodes: the agent has learnt from them")
     if dataset.id not in {item["id"] for item in about.get("data", [])}:
         return HeldOut(everything, "all episodes: the model was not trained on this dataset")
     fraction = float(about.get("val_fraction", USUAL_FRACTION))

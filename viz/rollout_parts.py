@@ -53,8 +53,13 @@ def choose_image(obs: dict[str, ArraySpec], wanted: str | None) -> str | None:
 
 
 def picture_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """The rows of a rollout's pictures: names and frames (T, H, W, C)."""
+    """The rows of a rollout's pictures: names and frames (T, H, W, C), fewer of a dream's truth."""
     truth, shown = rollout.truth[key], rollout.shown[key]
+    if rollout.dream:
+        yield "recorded", truth
+        for number, future in enumerate(shown, start=1):
+            yield ("dream" if len(shown) == 1 else f"dream, {number}"), future
+        return
     yield "truth", truth
     if rollout.models:
         for name, future in zip(rollout.models, shown, strict=True):
@@ -93,6 +98,8 @@ def chart_traces(rollout: Rollout) -> list[list[Trace]]:
     found = [_traces(rollout, "reward", rollout.reward, rollout.reward_shown)]
     if rollout.end_shown is not None:
         found.append(_traces(rollout, "end", rollout.end, rollout.end_shown))
+    if rollout.value is not None:
+        found.append([Trace("value", rollout.value.mean(0), MODEL)])
     return found
 
 
@@ -102,7 +109,9 @@ def number_traces(rollout: Rollout) -> list[list[Trace]]:
     for key, rows in rollout.truth.items():
         if rows.dtype == np.uint8 and rows.ndim == 4:
             continue
-        true = rows.reshape(len(rows), -1).astype(np.float64)
+        known = rows.reshape(len(rows), -1).astype(np.float64)
+        true = np.full((rollout.rows, known.shape[1]), np.nan)
+        true[: len(known)] = known
         shown = rollout.shown[key].reshape(-1, *true.shape).astype(np.float64)
         for index in range(true.shape[1]):
             name = key if true.shape[1] == 1 else f"{key}[{index}]"
@@ -144,7 +153,8 @@ def draw_names(canvas: Canvas, chart: Chart, row: int | None = None) -> None:
     for number, trace in enumerate(chart.traces):
         x = chart.x + number * room
         canvas.fill(x, chart.y + 3, traces.SWATCH, traces.SWATCH, trace.color)
-        value = "" if row is None else f"  {trace.values[row] + 0.0:.3g}"
+        known = row is not None and np.isfinite(trace.values[row])
+        value = f"  {trace.values[row] + 0.0:.3g}" if known else ""
         left = x + traces.SWATCH + 6
         canvas.text(left, chart.y, elide(f"{trace.name}{value}", room - traces.SWATCH - 10))
     if row is not None:
@@ -155,15 +165,20 @@ def draw_names(canvas: Canvas, chart: Chart, row: int | None = None) -> None:
 def legend(rollouts: list[Rollout], *, pictures: bool) -> list[tuple[Color | None, str]]:
     """Colours and what they mean."""
     imagined = any(rollout.context < rollout.rows for rollout in rollouts)
+    dream = rollouts[0].dream
     items: list[tuple[Color | None, str]] = [(SEEN, "seen by the model")]
-    if imagined:
+    if dream:
+        items.append((IMAGINED, "imagined: the policy acts inside of the model"))
+    elif imagined:
         items.append((IMAGINED, "imagined by the model, from the actions alone"))
     items.append((TRUE, "recorded"))
     if models := rollouts[0].models:
         items += [(color, name) for name, color in zip(models, MODELS, strict=False)]
     else:
         items.append((MODEL, "predicted by the model"))
-    return [*items, (None, ERROR)] if pictures else items
+    if rollouts[0].value is not None:
+        items.append((None, "value: what the critic expects of a state and all after it"))
+    return [*items, (None, ERROR)] if pictures and not dream else items
 
 
 def draw_key(canvas: Canvas, x: int, y: int, items: list[tuple[Color | None, str]]) -> int:

@@ -104,12 +104,15 @@ class _Block:
             top = y + HEAD + line * high
             canvas.text(MARGIN, top + high // 2 - LINE, elide(name, NAMES - 8))
             for column, step in enumerate(self.steps):
+                if step >= len(frames):
+                    break  # of a dream there is no truth after the context
                 x = left + column * wide + BORDER
                 color = phase_color(rollout, step)
                 draw_frame(canvas, x, top + BORDER, frames[step], self.scale, color)
         for column, step in enumerate(self.steps):
             x = left + column * wide + BORDER
-            canvas.text(x, y + HEAD + len(self.pictures) * high - 2, self._caption(step))
+            caption = elide(self._caption(step), wide - 4)
+            canvas.text(x, y + HEAD + len(self.pictures) * high - 2, caption)
         for group in self._charts:
             chart = type(group)(group.traces, group.x, y + group.y, group.width, group.lines)
             draw_chart(canvas, chart, rollout)
@@ -119,4 +122,7 @@ class _Block:
         if self.rollout.context == self.rollout.rows:
             return f"step {step}"
         ahead = step - self.rollout.context + 1
-        return f"+{ahead}" if ahead > 0 else f"seen {step + 1}"
+        if ahead <= 0:
+            return f"seen {step + 1}"
+        action = f"  {self.rollout.actions[step]}" if self.rollout.actions else ""
+        return f"+{ahead}{action}"

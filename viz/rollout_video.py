@@ -33,6 +33,7 @@ TALL = 900  # pixels that the pictures of a column may take
 PLOT = 420  # pixels of a column without pictures
 CHART = 236  # pixels of a column at least, for the steps of its charts
 KEY = 3 * LINE
+ACTION = 90  # pixels right of the title of a column, where actions are named
 
 
 def rollout_frames(
@@ -86,7 +87,8 @@ class _Scene:
         canvas.text(MARGIN, 10, elide(title, self.width - 2 * MARGIN - 200, 16), size=16)
         for number, rollout in enumerate(self.rollouts):
             x = self.left + number * self.pitch
-            canvas.text(x, TITLE, elide(rollout.title, self.pitch - 8, 12), size=12, color=GREY)
+            room = self.pitch - (ACTION if rollout.actions else 8)
+            canvas.text(x, TITLE, elide(rollout.title, room, 12), size=12, color=GREY)
             for chart in self.charts[number]:
                 draw_chart(canvas, chart, rollout)
         for line, (name, _) in enumerate(self.pictures[0]):
@@ -103,10 +105,19 @@ class _Scene:
             color = phase_color(rollout, step) if row < rollout.rows else GREY
             for line, (_, frames) in enumerate(self.pictures[number]):
                 y = TITLE + HEAD + line * self.high + BORDER
-                draw_frame(canvas, x, y, frames[step], self.scale, color)
+                known = step < len(frames)  # of a dream the truth is not, after the context
+                frame = frames[step if known else -1]
+                draw_frame(canvas, x, y, frame, self.scale, color if known else GREY)
+            if rollout.actions:
+                self._draw_action(canvas, x, rollout.actions[step])
             for chart in self.charts[number]:
                 draw_names(canvas, chart, step)
         return canvas.pixels()
+
+    def _draw_action(self, canvas: Canvas, x: int, action: str) -> None:
+        """Above a column, at its right end."""
+        text = elide(action, ACTION - 16, 12)
+        canvas.text(x + self.pitch - GAP - text_width(text, 12) - 4, TITLE, text, size=12)
 
     def _draw_phase(self, canvas: Canvas, row: int) -> None:
         """Above everything: whether the model sees or imagines, and for how long already."""

@@ -19,7 +19,8 @@ from wmtk.viz.metrics.endings import terminal_probability
 class Rollout:
     """One window of T rows, of which the model saw the first `context`; S futures of the rest.
 
-    In the rows that it saw, `shown` has reconstructions, the same in each future.
+    In the rows that it saw, `shown` has reconstructions, the same in each future. Where nothing is
+    known, numbers are NaN, and `truth` may end with the context.
     """
 
     title: str
@@ -31,6 +32,9 @@ class Rollout:
     end: Numbers  # (T,), 1 where the task is over
     end_shown: Numbers | None  # (S, T), the probability of that; None if it is not learnt
     models: tuple[str, ...] = ()  # whose futures these are, where they are of several models
+    value: Numbers | None = None  # (S, T), what a critic expects, where there is one
+    actions: tuple[str, ...] = ()  # in words, those that led to the rows of the first future
+    dream: bool = False  # a policy acts in imagination: there is no truth after the context
 
     @property
     def rows(self) -> int:

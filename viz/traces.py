@@ -121,7 +121,11 @@ class Chart:
         zero = place(0, 0.0)[1]
         big.line([(0, zero), (self._span * FINE, zero)], FAINT, FINE)
         for trace in reversed(self.traces):
-            points = [place(step, value) for step, value in enumerate(trace.values.tolist())]
+            points = [
+                place(step, value)
+                for step, value in enumerate(trace.values.tolist())
+                if not math.isnan(value)  # nothing is known of it
+            ]
             big.line(points, trace.color, 2 * FINE - 1)
         fine = big.pixels().reshape(self.lines, FINE, self._span, FINE, 3)
         smooth: Image = np.round(fine.mean((1, 3))).astype(np.uint8)

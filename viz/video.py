@@ -66,6 +66,11 @@ def require_ending(path: Path, allowed: Iterable[str]) -> str:
     return ending
 
 
+def usual_ending() -> str:
+    """Of videos that nobody has named: mp4 where it can be written."""
+    return ".gif" if find_spec("imageio_ffmpeg") is None else ".mp4"
+
+
 def write_image(path: str | os.PathLike[str], pixels: Image) -> Written:
     """Write a picture as PNG."""
     target = Path(path)
@@ -156,7 +161,7 @@ def _replacing(target: Path) -> Iterator[Path]:
     except OSError as error:
         raise WmtkError(
             f"{target} could not be written: {error.strerror or error}.",
-            "Choose another place with --out.",
+            "Choose another place.",
         ) from error
     finally:
         with suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 
 from wmtk.errors import UsageError
 from wmtk.models.shown import Seen
+from wmtk.viz.canvas import RED
 from wmtk.viz.intervention import Intervention, intervene
 from wmtk.viz.intervention_sheet import change, heat, intervention_sheet
+from wmtk.viz.intervention_video import HOLD, intervention_frames
 from wmtk.viz.metrics import code_usage
 
 from .dots import PLACES, SIDE, draw
@@ -121,3 +124,13 @@ def test_colours_of_change() -> None:
     assert tuple(pixels[0, 0]) == (255, 255, 255)
     assert tuple(pixels[0, 2]) == tuple(pixels[0, 3])
     assert pixels[0, 0].sum() > pixels[0, 1].sum() > pixels[0, 2].sum()
+
+
+def test_codes_run_through_their_classes_in_a_video(found: Intervention) -> None:
+    frames = list(intervention_frames(found, variables=2, title="Codes"))
+    assert len(frames) == HOLD * (1 + 3)  # as it is, then each class of the first code
+    assert len({frame.shape for frame in frames}) == 1
+    distinct = frames[::HOLD]
+    assert all((a != b).any() for a, b in itertools.pairwise(distinct))
+    own = [(frame == RED).all(-1).any() for frame in distinct]
+    assert own == [False, True, True, True]  # the idle code has its own class in each

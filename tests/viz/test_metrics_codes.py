@@ -149,3 +149,9 @@ def test_principal_components_keep_what_varies(rng: np.random.Generator, rows: i
     assert found.shape == (rows, 5)
     standard = (features - features.mean(0)) / features.std(0)
     np.testing.assert_allclose(found @ found.T, standard @ standard.T, atol=1e-6)
+
+
+def test_how_far_two_uses_of_classes_are_apart() -> None:
+    first = [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.2, 0.3, 0.5]]
+    second = [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [0.2, 0.3, 0.5]]
+    np.testing.assert_allclose(metrics.usage_distance(first, second), [0.25, 1, 0])

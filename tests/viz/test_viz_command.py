@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,60 +13,9 @@ pytest.importorskip("torch")
 
 from PIL import Image
 
-from wmtk.datasets import Dataset, Episode, Provenance, Schema, Source
-from wmtk.spaces import ArraySpec
-from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
+from .noise import OBS, make_run
 
-IMAGE = ArraySpec("box", (64, 64, 1), "uint8", 0, 255)
-VECTOR = ArraySpec("box", (3,), "float64")
-OBS = {
-    "image": {"image": IMAGE},
-    "vector": {"state": VECTOR},
-    "mixed": {"image": IMAGE, "state": VECTOR},
-}
-SETTINGS = {
-    "model.depth": 2,
-    "model.layers": 1,
-    "model.units": 8,
-    "model.rssm.deter": 8,
-    "model.rssm.hidden": 8,
-    "model.rssm.stoch": 2,
-    "model.rssm.classes": 4,
-    "data.batch_size": 2,
-    "data.length": 6,
-}
 FEW = ("--horizon", "6", "--context", "2")
-
-
-def make_run(folder: Path, obs: dict[str, ArraySpec]) -> tuple[Path, Path]:
-    """Twenty episodes of noise with a factor, and a model that has hardly seen them."""
-    schema = Schema(
-        obs,
-        ArraySpec("discrete", (), "int64", 0, 2),
-        info={"height": ArraySpec("box", (), "float32")},
-    )
-    rng = np.random.default_rng(0)
-    data = folder / "noise.zarr"
-    with Dataset.create(data, schema) as dataset:
-        for number in range(20):
-            rows = 13
-            arrays = {}
-            for path, spec in schema.arrays():
-                shape = (rows, *spec.shape)
-                if np.dtype(spec.dtype).kind == "f":
-                    arrays[path] = rng.normal(size=shape).astype(spec.dtype)
-                else:
-                    high = 255 if path.startswith("obs") else 2
-                    arrays[path] = rng.integers(0, high, shape, endpoint=True).astype(spec.dtype)
-            arrays["action"][0] = arrays["reward"][0] = 0
-            arrays["terminated"] = (np.arange(rows) == rows - 1) & (number % 2 == 0)
-            arrays["truncated"] = (np.arange(rows) == rows - 1) & (number % 2 == 1)
-            dataset.append(Episode.from_arrays(arrays, None, Provenance()))
-    config = training_config("tiny", overrides=SETTINGS)
-    source = Source(Dataset.open(data))
-    train_model([source], folder / "run", config, steps=2, val_fraction=0.5)
-    return folder / "run", data
 
 
 @pytest.fixture(scope="module", params=list(OBS))
@@ -126,9 +76,40 @@ def test_codes(made: tuple[Path, Path], tmp_path: Path, run_wmtk) -> None:
     assert done.exit_code == 0, done.stderr
     report = json.loads(done.stdout)
     assert np.shape(report["prior_usage"]) == (2, 4)
+    assert np.shape(report["distance"]) == (2,)
     assert report["codes"]["frames"] == 24
     with Image.open(out) as image:
         assert image.size == (report["width"], report["height"])
+
+
+def test_codes_of_an_episode_as_a_video(made: tuple[Path, Path], tmp_path: Path, run_wmtk) -> None:
+    out = tmp_path / "codes.gif"
+    options = ("--windows", "2", "--rows", "6", "--episodes", "2")
+    done = run_wmtk("viz", "codes", *made, out, *options, "--json")
+    assert done.exit_code == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["frames"] == 12  # six rows of each of two episodes
+    with Image.open(out) as image:
+        assert image.size == (report["width"], report["height"])
+
+
+def test_codes_over_the_training(made: tuple[Path, Path], tmp_path: Path, run_wmtk) -> None:
+    run, data = made
+    options = ("--training", "--windows", "2", "--rows", "6", "--json")
+    out = tmp_path / "learning.png"
+    done = run_wmtk("viz", "codes", run, data, out, *options)
+    assert done.exit_code == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert [moment["update"] for moment in report["training"]] == [1, 2]
+    assert report["training"][1]["dead_share"] == report["dead_share"]
+    done = run_wmtk("viz", "codes", run, data, tmp_path / "learning.gif", *options)
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["frames"] == 2
+    lone = shutil.copytree(run, tmp_path / "lone")
+    shutil.rmtree(lone / "checkpoints" / "00000001")
+    done = run_wmtk("viz", "codes", lone, data, out, *options)
+    assert done.exit_code == 2
+    assert "cadence.keep" in done.stderr
 
 
 def test_intervene(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk) -> None:
@@ -141,13 +122,17 @@ def test_intervene(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk)
     assert done.exit_code == 0, done.stderr
     report = json.loads(done.stdout)
     assert len(report["effect"]) == len(report["frames"]) == 2
+    video = tmp_path / "moved.gif"
+    done = run_wmtk("viz", "intervene", *made, video, "--frames", "1", "--episodes", "1")
+    assert done.exit_code == 0, done.stderr
+    assert video.stat().st_size > 0
     with Image.open(out) as image:
         assert image.size == (report["width"], report["height"])
 
 
 def test_compare(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk) -> None:
     run, data = made
-    options = (*FEW, "--windows", "4", "--samples", "2", "--episodes", "2")
+    options = (*FEW, "--windows", "4", "--samples", "2", "--episodes", "4", "--show", "2")
     pictures = ("--chart", tmp_path / "curves.png", "--video", tmp_path / "both.png")
     done = run_wmtk("viz", "compare", run, f"{run}@2", data, *options, *pictures, "--json")
     assert done.exit_code == 0, done.stderr
@@ -155,6 +140,7 @@ def test_compare(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk) -
     assert [model["name"] for model in report["models"]] == ["run@2 (1)", "run@2 (2)"]
     for row in report["differences"]:
         assert row["differences"][0]["value"] in (0, None), row
+    assert report["episodes"] == 4
     for picture in tmp_path.iterdir():
         with Image.open(picture) as image:
             assert min(image.size) > 300
@@ -162,6 +148,19 @@ def test_compare(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk) -
     assert done.exit_code == 0, done.stderr
     assert "within noise" in done.stdout
     assert "trusted steps" in done.stdout
+
+
+def test_more_models_than_a_video_has_room_for(
+    made: tuple[Path, Path], tmp_path: Path, run_wmtk
+) -> None:
+    run, data = made
+    options = (*FEW, "--windows", "2", "--samples", "1", "--show", "1")
+    out = tmp_path / "five.gif"
+    done = run_wmtk("viz", "compare", *[run] * 5, data, *options, "--video", out, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert len(json.loads(done.stdout)["models"]) == 5
+    assert "without run@2 (5)" in " ".join(done.stderr.split())
+    assert out.stat().st_size > 0
 
 
 def test_one_run_is_no_comparison(made: tuple[Path, Path], run_wmtk) -> None:
@@ -196,3 +195,15 @@ def test_what_cannot_work_is_refused(
     done = run_wmtk("viz", "metrics", run, images)
     assert done.exit_code == 1
     assert "do not fit together" in done.stderr
+
+
+def test_without_a_name_files_go_into_the_run(made: tuple[Path, Path], run_wmtk) -> None:
+    run, _ = made
+    few = ("--episodes", "1", "--rows", "4")
+    for command in ("recon", "codes"):
+        done = run_wmtk("viz", command, *made, *few, "--json")
+        assert done.exit_code == 0, done.stderr
+        path = Path(json.loads(done.stdout)["path"])
+        assert path.parent == run / ("videos" if command == "recon" else "pictures")
+        assert path.stem == f"{command}-00000002"
+        assert path.is_file()

@@ -11,6 +11,7 @@ from wmtk.viz.metrics.codes import (
     code_usage,
     factor_information,
     mutual_information,
+    usage_distance,
 )
 from wmtk.viz.metrics.distributions import (
     bernoulli,
@@ -45,11 +46,13 @@ from wmtk.viz.metrics.numbers import (
     rank_correlation,
 )
 from wmtk.viz.metrics.probes import Probe, principal, probe
+from wmtk.viz.metrics.returns import TrainingReturns, training_returns
 from wmtk.viz.metrics.rewards import (
     EventQuality,
     ReturnQuality,
     RewardQuality,
     discounted_return,
+    expected_return,
     return_quality,
     reward_quality,
 )
@@ -66,6 +69,7 @@ __all__ = [
     "Reliability",
     "ReturnQuality",
     "RewardQuality",
+    "TrainingReturns",
     "Usable",
     "average_precision",
     "bernoulli",
@@ -77,6 +81,7 @@ __all__ = [
     "divergence",
     "ending_quality",
     "entropy",
+    "expected_return",
     "factor_information",
     "fair_error",
     "frame_mse",
@@ -104,5 +109,7 @@ __all__ = [
     "ssim",
     "terminal_probability",
     "tolerant_average_precision",
+    "training_returns",
     "usable_horizon",
+    "usage_distance",
 ]

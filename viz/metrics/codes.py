@@ -46,6 +46,15 @@ def code_usage(posterior: ArrayLike, dead: float = DEAD) -> CodeUsage:
     return CodeUsage(N, usage, np.exp(spread), usage < threshold, threshold, told, left)
 
 
+def usage_distance(first: ArrayLike, second: ArrayLike) -> Numbers:
+    """How much of the use of classes (V, K) is elsewhere: half of Σ |difference|, 0 … 1, (V,).
+
+    Of posterior and prior: 0 if what is expected is, on the whole, what then is seen.
+    """
+    gap = np.asarray(first, np.float64) - np.asarray(second, np.float64)
+    return np.asarray(np.abs(gap).sum(-1) / 2)
+
+
 def factor_bins(factor: ArrayLike, bins: int = FACTOR_BINS) -> NDArray[np.int64]:
     """A factor's values (N,) as classes 0 … B−1: as they are if few, or else equally many in each.
 

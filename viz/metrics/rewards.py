@@ -124,3 +124,13 @@ def discounted_return(reward: ArrayLike, discount: ArrayLike) -> Numbers:
     reward, discount = np.asarray(reward, np.float64), np.asarray(discount, np.float64)
     before = np.concatenate([np.ones_like(discount[..., :1]), discount[..., :-1]], -1)
     return np.asarray((reward * np.cumprod(before, -1)).sum(-1))
+
+
+def expected_return(reward: ArrayLike, discount: ArrayLike, value: ArrayLike) -> Numbers:
+    """The discounted return of (…, T) where what follows the last row is what a critic expects.
+
+    A value counts the reward of arriving at its state, so that the last one stands for both.
+    """
+    rewards = np.array(reward, np.float64)
+    rewards[..., -1] = np.asarray(value, np.float64)[..., -1]
+    return discounted_return(rewards, discount)

@@ -98,6 +98,7 @@ class Loop:
         self._run, self._config = run, config
         self._stage, self._sampler, self._watch = stage, sampler, watch
         self._feed, self._parts = feed or Feed(), parts or Parts()
+        run.checkpoints.keep = config.cadence.keep
         self.updates = 0  # made by this process
         self.step = 0  # how many were ever made
         self._best: float | None = None  # the lowest loss that the stage looked at so far

@@ -1,0 +1,72 @@
+"""A policy's dreams from a run directory, as arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import wmtk
+from wmtk.datasets import Dataset, Source
+from wmtk.training.batches import to_inputs, whole_episode
+from wmtk.training.loading import LoadedAgent
+from wmtk.training.openloop import window
+from wmtk.training.presets import training_config
+from wmtk.training.train_model import train_model
+from wmtk.training.train_policy import train_policy
+
+from .conftest import SETTINGS
+
+
+@pytest.fixture(scope="module")
+def agent(catch: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[LoadedAgent, Dataset]:
+    folder, data = tmp_path_factory.mktemp("dreams"), Dataset.open(catch)
+    config = training_config("tiny", overrides=SETTINGS)
+    train_model([Source(data)], folder / "model", config, steps=1)
+    train_policy(folder / "model", folder / "policy", steps=1)
+    found = wmtk.load(folder / "policy")
+    assert isinstance(found, LoadedAgent)
+    return found, data
+
+
+def test_a_dream_follows_the_actor(agent) -> None:
+    model, data = agent
+    batch = whole_episode(data[0])
+    found = model.dream(batch, context=3, horizon=4, samples=2, seed=5)
+    assert found.obs["image"].shape == (1, 2, 4, 64, 64, 1)
+    assert found.obs["image"].dtype == np.uint8
+    assert found.action.shape == (1, 2, 4, *data.schema.action.shape)
+    assert found.action.dtype == data.schema.action.dtype
+    for part in (found.reward, found.discount, found.value):
+        assert part.shape == (1, 2, 4)
+    # The same states once more, from the actions that were taken.
+    torch.manual_seed(5)
+    inputs = to_inputs(batch, model.actions, model.device)
+    seen = model.model.observe(window(inputs, slice(0, 3)))
+    first = model.behaviour.act(seen.feat[:, -1], sample=False)
+    np.testing.assert_array_equal(model.actions.decode(first)[0], found.action[0, 0, 0])
+
+
+def test_seeds_of_dreams(agent) -> None:
+    model, data = agent
+    batch = whole_episode(data[0])
+    options = {"context": 3, "horizon": 6, "sample": True}
+    first, again, other = (model.dream(batch, **options, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.reward, again.reward)
+    assert (first.reward != other.reward).any()
+    before = torch.random.get_rng_state()
+    model.dream(batch, **options)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_states_are_judged_as_arrays(agent) -> None:
+    model, data = agent
+    seen = model.watch(whole_episode(data[0]))
+    found = model.judge(seen.deter, seen.stoch)
+    assert found.shape == seen.reward.shape
+    feat = torch.from_numpy(np.concatenate([seen.deter, seen.stoch], -1))
+    with torch.no_grad():
+        expected = model.behaviour.critic(feat).squeeze(-1).numpy()
+    np.testing.assert_allclose(found, expected)
