@@ -19,6 +19,8 @@ MORE = {
     "dead": "a class that is used in less than a hundredth of its even share of frames",
     "information": "H(marginal) − mean H(posterior): what a variable tells about the frame, in "
     "nats",
+    "prior and posterior": "how far what is expected before seeing frames is from what they turn "
+    "out to be: half the sum of the differences in use, mean over variables; 0 is the same",
     "probe": "a linear map from states to a factor, fitted on some episodes and tested on others",
     "h and z": "the state: h is carried along by the recurrent network, z are the latents drawn at "
     "each step",
@@ -28,7 +30,8 @@ MORE = {
 def definitions(found: Evaluation) -> Section:
     entries = []
     for name, meaning in (DEFINITIONS | MORE).items():
-        text = meaning[0].upper() + meaning[1:] + "."
+        begun = meaning if meaning.startswith("dB") else meaning[0].upper() + meaning[1:]
+        text = f"{begun}."
         entries += [element("dt", name, id=f"about-{name}"), element("dd", text)]
     how = (
         f"Latents are {found.latents}. Intervals cover {found.confidence:.0%}, from "

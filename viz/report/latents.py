@@ -11,13 +11,13 @@ from wmtk.viz.evaluation import Evaluation
 from wmtk.viz.intervention import Intervention
 from wmtk.viz.intervention_sheet import STRONG, heat, strongest_sheet
 from wmtk.viz.metrics.distributions import entropy
-from wmtk.viz.report.charts import Chart, Series, curve, data, figures
+from wmtk.viz.report.charts import Chart, Series, curve, data, figure, figures
 from wmtk.viz.report.markup import Markup, Section, element, joined, paragraph, table
 from wmtk.viz.report.material import Material, Stage
 from wmtk.viz.report.media import picture, png
 from wmtk.viz.verdict import spoken
 
-STRONGEST = 5  # codes that are shown in full
+STRONGEST = 4  # codes that are shown in full
 
 
 def latents(found: Material) -> Section:
@@ -68,7 +68,7 @@ def _uncertainty(found: Evaluation) -> Markup:
         whole=True,
         zero=True,
     )
-    return joined(table(rows, numbers=1), figures([chart]))
+    return element("div", table(rows, numbers=1), figure(chart), class_="charts")
 
 
 def _usage(stages: list[Stage], changes: Intervention | None, changed: list[str]) -> Markup:
@@ -191,6 +191,8 @@ def _over_training(stages: list[Stage]) -> list[Chart]:
             "information",
         ),
     )
+    gaps = [float(np.abs(s.codes.usage - s.prior).sum(-1).mean() / 2) for s in stages]
+    rows = (*rows, ("Prior against posterior", "distance of use", gaps, "prior and posterior"))
     return [
         Chart(
             f"{title}, by checkpoint",

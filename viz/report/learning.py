@@ -20,7 +20,7 @@ SHOWN = {
     "entropy/posterior": ("Entropy after seeing the frame", "nats", False),
     "entropy/prior": ("Entropy before seeing it", "nats", False),
     "codes/perplexity": ("Classes in use", "mean perplexity", False),
-    "actor/entropy": ("Entropy of the actor", "nats", False),
+    "entropy/actor": ("Entropy of the actor", "nats", False),
     "imagined/return": ("Imagined return", "return", False),
     "critic/value": ("Value of the critic", "return", False),
     "return": ("Return of the policy, played", "return", False),

@@ -64,7 +64,8 @@ def table(rows: Iterable[Sequence[str]], head: Sequence[str] = (), numbers: int 
     if head:
         cells = [cell("th", text, index, len(head)) for index, text in enumerate(head)]
         top = element("thead", element("tr", *cells))
-    return element("table", top, element("tbody", *lines))
+    whole = element("table", top, element("tbody", *lines))
+    return element("div", whole, class_="wide")
 
 
 def tile(name: str, value: str, unit: str = "", note: str = "") -> Markup:

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image as PillowImage
 
 from wmtk.viz.canvas import Image
-from wmtk.viz.report.markup import Markup, element, joined
+from wmtk.viz.report.markup import Markup, element
 from wmtk.viz.video import write_video
 
 FPS = 8.0
@@ -68,10 +68,12 @@ def film(frames: Iterable[Image], caption: str, name: str, fps: float = FPS) -> 
         element("option", f"{speed:g}×", value=speed, selected=speed == 1) for speed in SPEEDS
     ]
     speed = element("label", "Speed ", element("select", *speeds))
+    play = element("button", "Play", type="button", class_="play")
+    place = element("input", type="range", min=0, max=1, value=0, step=1, aria_label="Row")
     return element(
         "figure",
         video,
-        element("div", joined(*steps), speed, class_="controls"),
+        element("div", play, place, element("output"), *steps, speed, class_="controls"),
         element("figcaption", caption),
         class_="film",
         data_fps=fps,

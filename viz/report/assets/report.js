@@ -259,7 +259,8 @@
         svg.append(node("text", { x: width - PAD.right - 4, y: y - 4, "text-anchor": "end" }, rule.text));
       }
       if (this.spec.diagonal) {
-        svg.append(node("line", { class: "rule", x1: this.x(first), y1: this.y(first), x2: this.x(last), y2: this.y(last) }));
+        const from = Math.max(first, low), to = Math.min(last, high);
+        svg.append(node("line", { class: "rule", x1: this.x(from), y1: this.y(from), x2: this.x(to), y2: this.y(to) }));
       }
     }
 
@@ -271,7 +272,7 @@
       svg.append(node("line", { class: "extent-edge", x1: right, x2: right, y1: PAD.top, y2: bottom }));
       const beside = right + 90 > this.plot.clientWidth;
       svg.append(node("text", {
-        class: "extent-name", x: beside ? right - 5 : right + 5, y: bottom - 6,
+        class: "extent-name", x: beside ? right - 5 : right + 5, y: PAD.top + 13,
         "text-anchor": beside ? "end" : "start",
       }, extent.text));
     }
@@ -557,15 +558,35 @@
     }
   }
 
-  /** Step by step, slower, faster. */
+  /** Controls below the film instead of over it: play, step by step, slower, faster. */
   function control(figure) {
     const video = figure.querySelector("video"), fps = Number(figure.dataset.fps);
+    const play = figure.querySelector("button.play"), place = figure.querySelector("input");
+    const output = figure.querySelector("output");
+    const count = () => Math.max(1, Math.round(video.duration * fps));
+    const now = () => Math.min(count() - 1, Math.floor(video.currentTime * fps + 1e-6));
+    const toggle = () => { if (video.paused) video.play(); else video.pause(); };
+    const tell = () => {
+      if (!video.duration) return;
+      place.max = count() - 1;
+      place.value = now();
+      output.textContent = `row ${now() + 1} of ${count()}`;
+      play.textContent = video.paused ? "Play" : "Pause";
+    };
+    video.controls = false;
+    video.addEventListener("click", toggle);
+    play.addEventListener("click", toggle);
+    place.addEventListener("input", () => {
+      video.pause();
+      video.currentTime = (Number(place.value) + 0.5) / fps;
+    });
+    for (const name of ["loadedmetadata", "timeupdate", "seeked", "play", "pause"]) video.addEventListener(name, tell);
+    tell();
     for (const button of figure.querySelectorAll("button[data-steps]")) {
       button.addEventListener("click", () => {
         video.pause();
-        const frame = Math.round(video.currentTime * fps - 0.5) + Number(button.dataset.steps);
-        const last = Math.round(video.duration * fps) - 1;
-        video.currentTime = (Math.min(Math.max(frame, 0), last) + 0.5) / fps;
+        const frame = now() + Number(button.dataset.steps);
+        video.currentTime = (Math.min(Math.max(frame, 0), count() - 1) + 0.5) / fps;
       });
     }
     const speed = figure.querySelector("select");
