@@ -93,8 +93,10 @@ def report(
       wmtk viz report runs/catch catch.zarr
       wmtk viz report runs/catch catch.zarr --out catch.html --windows 100
     """
+    from wmtk.training.loading import LoadedAgent
     from wmtk.viz.report import look_closely, report_page, require_report, write_report
     from wmtk.viz.verdict import verdict
+    from wmtk.viz.view import view_of
 
     path = out or run / "report" / "report.html"
     require_report(path)
@@ -118,6 +120,8 @@ def report(
             seed=seed,
             earlier=_earlier(look.model, device),
             update=look.model.step,
+            policy=look.model if isinstance(look.model, LoadedAgent) else None,
+            actions=view_of(look.dataset).actions,
             tell=stages.tell,
         )
         page = report_page(

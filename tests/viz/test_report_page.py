@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wmtk.datasets import Dataset, Episode, Provenance
+from wmtk.datasets import Batch, Dataset, Episode, Provenance
+from wmtk.models.shown import Dreamt
 from wmtk.viz.report import About, look_closely, report_page, write_report
 from wmtk.viz.windows import Window, read_windows
 
-from .dots import SCHEMA, DotModel, draw, record
+from .dots import PLACES, SCHEMA, DotModel, draw, find, record
 
 pytest.importorskip("imageio_ffmpeg")
 
-CONTEXT, SECTIONS = (
-    3,
-    (
-        *("summary", "films", "prediction", "heads", "latents", "factors", "learning", "data"),
-        *("provenance", "definitions"),
-    ),
+CONTEXT = 3
+SECTIONS = (
+    *("summary", "films", "dreams", "prediction", "heads", "latents", "factors", "learning"),
+    *("data", "provenance", "definitions"),
 )
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -36,6 +36,24 @@ FLAGS = (
 class Dots(DotModel):
     def show(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
         return {"image": draw(stoch.argmax(-1))}
+
+    def judge(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
+        return stoch.argmax(-1).astype(np.float32)
+
+    def dream(
+        self, batch: Batch, *, context: int, horizon: int, samples: int = 1, **_: Any
+    ) -> Dreamt:
+        """It goes right."""
+        N = len(batch.reward)
+        place = find(batch.obs["image"][:, context - 1])[:, None] + 1 + np.arange(horizon)
+        place = np.minimum(place, PLACES - 1)[:, None].repeat(samples, 1)  # (N, S, H)
+        return Dreamt(
+            obs={"image": self._show(place)},
+            action=np.full((N, samples, horizon), 2),
+            reward=self._reward(place),
+            discount=np.full(place.shape, 0.9, np.float32),
+            value=place.astype(np.float32),
+        )
 
 
 def make_dataset(path: Path) -> Dataset:
@@ -73,6 +91,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         samples=2,
         earlier=[(100, DotModel(collapsed=True))],
         update=200,
+        policy=Dots(),
         tell=lambda what, done, total: told.update({what: (done, total)}),
     )
     assert set(told) == {
@@ -101,7 +120,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     films: list[tuple[int, int]] = []
     page = report_page(found, about, on_film=lambda done, total: films.append((done, total)))
-    assert films == [(1, 3), (2, 3), (3, 3)]
+    assert films == [(1, 4), (2, 4), (3, 4), (4, 4)]
     write_report(folder / "report.html", page)
     return folder / "report.html"
 
@@ -114,7 +133,7 @@ def test_all_that_is_promised_is_there(path: Path) -> None:
         assert f'href="#{name}"' in page
     for words in ("Trust this model", "of codes are dead", "Reward is predicted well", "z0"):
         assert words in page, words
-    assert page.count("data:video/webm;base64,") == 3
+    assert page.count("data:video/webm;base64,") == 4
     assert "alert(1)</script>" not in page
     # Every question has its answer.
     assert set(re.findall(r'href="#(about-[^"]+)"', page)) <= set(
@@ -170,33 +189,50 @@ def visit(browser: Any, path: Path) -> Iterator[Visit]:
     visit.context.close()
 
 
+def wait_until(check: Callable[[], bool], seconds: float = 60) -> None:
+    """Ask again and again; the page itself forbids what playwright would wait with."""
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
 @pytest.mark.slow
 def test_films_play(visit: Visit) -> None:
     page = visit.page
-    assert page.locator("video").count() == 3
-    for number in range(3):
-        video = page.locator("video").nth(number)
-        video.scroll_into_view_if_needed()
-        video.evaluate("video => video.play()")
-        page.wait_for_function(
-            "n => document.querySelectorAll('video')[n].currentTime > 0.2", arg=number
-        )
-        size = video.evaluate("v => [v.videoWidth, v.videoHeight, v.error]")
-        assert size[0] > 300
-        assert size[1] > 200
-        assert size[2] is None
-        video.evaluate("video => video.pause()")
-    film = page.locator("figure.film").first
-    film.locator("video").evaluate("v => { v.pause(); v.currentTime = 0; }")
+    assert page.locator("video").count() == 4
+    for number in range(4):
+        film = page.locator("figure.film").nth(number)
+        video = film.locator("video")
+        film.get_by_role("button", name="Play").click()
+        wait_until(lambda video=video: video.evaluate("v => v.currentTime") > 0.3)
+        width, height, error = video.evaluate("v => [v.videoWidth, v.videoHeight, v.error]")
+        assert width > 300
+        assert height > 200
+        assert error is None
+        film.get_by_role("button", name="Pause").click()
+        assert film.locator("output").inner_text().startswith("row ")
+
+
+@pytest.mark.slow
+def test_films_are_stepped_and_slowed(visit: Visit) -> None:
+    film = visit.page.locator("figure.film").first
+    video = film.locator("video")
+    wait_until(lambda: video.evaluate("v => v.readyState") >= 2)
+
+    def stands_at(row: int) -> bool:
+        at, seeking = video.evaluate("v => [v.currentTime, v.seeking]")
+        return not seeking and abs(at - (row + 0.5) / 8) < 0.01
+
     film.get_by_text("+10").click()
-    page.wait_for_function(
-        "Math.abs(document.querySelector('video').currentTime - 10.5 / 8) < 0.01"
-        " && !document.querySelector('video').seeking"
-    )
+    wait_until(lambda: stands_at(10))
     film.get_by_text("−1 step").click()
-    page.wait_for_function("Math.abs(document.querySelector('video').currentTime - 9.5 / 8) < 0.01")
+    wait_until(lambda: stands_at(9))
+    wait_until(lambda: film.locator("output").inner_text() == "row 10 of 20")
+    film.get_by_label("Row").fill("4")
+    wait_until(lambda: stands_at(4))
     film.locator("select").select_option("2")
-    assert film.locator("video").evaluate("v => v.playbackRate") == 2
+    assert video.evaluate("v => v.playbackRate") == 2
 
 
 @pytest.mark.slow
@@ -204,7 +240,9 @@ def test_charts_answer_to_pointer_and_keys(visit: Visit) -> None:
     page = visit.page
     charts = page.locator("figure.chart")
     assert charts.count() > 12
-    assert charts.evaluate_all("all => all.every(c => c.querySelector('svg path, svg rect'))")
+    assert charts.evaluate_all(
+        "all => all.every(c => c.querySelector('svg path, svg rect, svg circle'))"
+    )
     psnr = page.locator("figure.chart", has_text="PSNR: how exact?")
     plot, tip = psnr.locator(".plot"), psnr.locator(".tip")
     assert tip.is_hidden()

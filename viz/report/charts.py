@@ -29,6 +29,7 @@ class Series:
     dashed: bool = False
     hidden: bool = False  # until it is asked for
     weight: Sequence[float] | None = None  # 0 to 1, the size of points
+    loose: bool = False  # points without lines between them
     notes: Sequence[str] | None = None  # beside the numbers that are pointed at
 
 
@@ -142,7 +143,7 @@ def _spec(chart: Chart) -> dict[str, Any]:
 
 def _series(series: Series) -> dict[str, Any]:
     found = {name: getattr(series, name) for name in ("name", "look", "x", "y")}
-    for name in ("low", "high", "dashed", "hidden", "weight", "notes"):
+    for name in ("low", "high", "dashed", "hidden", "weight", "loose", "notes"):
         if getattr(series, name):
             found[name] = getattr(series, name)
     return found

@@ -21,6 +21,8 @@ MORE = {
     "nats",
     "prior and posterior": "how far what is expected before seeing frames is from what they turn "
     "out to be: half the sum of the differences in use, mean over variables; 0 is the same",
+    "dream": "what a policy does inside of its model; it brings the imagined rewards, discounted, "
+    "and what the critic expects at its end",
     "probe": "a linear map from states to a factor, fitted on some episodes and tested on others",
     "h and z": "the state: h is carried along by the recurrent network, z are the latents drawn at "
     "each step",

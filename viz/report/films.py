@@ -43,6 +43,7 @@ def films(found: Material, on_film: Callable[[int, int], None]) -> Section:
             "The same windows when the model sees every row: the best that it can show.",
         ),
     ]
+    assert len(made) == COUNT
     for number, (rollouts, title, caption) in enumerate(made, start=1):
         frames = rollout_frames(rollouts, found.image, title=title)
         parts.append(film(frames, f"{title}. {caption}", title))

@@ -75,8 +75,8 @@ def _usage(stages: list[Stage], changes: Intervention | None, changed: list[str]
     last = stages[-1].codes
     K = last.usage.shape[1]
     text = (
-        "A row for each variable, a column for each class: the darker, the more often it is used. "
-        f"A cross is a dead class, used in less than {last.threshold:.2%} of {last.frames:,} "
+        "A row for each variable, a column for each class: the stronger, the more often it is "
+        f"used. A cross is a dead class, used in less than {last.threshold:.2%} of {last.frames:,} "
         f"frames. Bars: how many of {K} classes are as good as used (the orange tick is the "
         "prior's number), and what a variable tells about the frame."
     )
@@ -176,6 +176,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
 
 def _over_training(stages: list[Stage]) -> list[Chart]:
     updates = [float(stage.update) for stage in stages]
+    gaps = [float(np.abs(s.codes.usage - s.prior).sum(-1).mean() / 2) for s in stages]
     rows = (
         ("Dead classes", "share", [stage.codes.dead_share for stage in stages], "dead"),
         (
@@ -190,9 +191,8 @@ def _over_training(stages: list[Stage]) -> list[Chart]:
             [float(stage.codes.information.sum()) for stage in stages],
             "information",
         ),
+        ("Prior against posterior", "distance of use", gaps, "prior and posterior"),
     )
-    gaps = [float(np.abs(s.codes.usage - s.prior).sum(-1).mean() / 2) for s in stages]
-    rows = (*rows, ("Prior against posterior", "distance of use", gaps, "prior and posterior"))
     return [
         Chart(
             f"{title}, by checkpoint",

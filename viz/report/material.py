@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Batch
+from wmtk.viz.actions import ActionLook
 from wmtk.viz.code_frames import watch_codes
+from wmtk.viz.dreams import Dream, Dreamer
 from wmtk.viz.evaluation import Evaluation, evaluate
 from wmtk.viz.evidence import SAMPLES, Evidence, Predictor, gather
 from wmtk.viz.intervention import Intervention, Shower, intervene
 from wmtk.viz.metrics import CodeUsage, code_usage
 from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.report.calibration import HeadCalibration, calibrate
+from wmtk.viz.report.dream import policy_dreams
 from wmtk.viz.rollout_parts import choose_image
 from wmtk.viz.rollouts import Rollout, open_loop, reconstructions
 
@@ -52,6 +55,7 @@ class Material:
     stages: list[Stage]  # the last is the model itself; empty without codes
     intervention: Intervention | None
     changed: list[str]  # which frames that was done to
+    dreams: list[Dream]  # of the policy; empty if there is none
 
 
 def look_closely(
@@ -63,11 +67,14 @@ def look_closely(
     seed: int = 0,
     earlier: Iterable[tuple[int, Predictor]] = (),
     update: int = 0,
+    policy: Dreamer | None = None,
+    actions: ActionLook | None = None,
     tell: Tell = lambda what, done, total: None,
 ) -> Material:
     """Measure a model, and keep what is to be seen of it.
 
     `earlier` are other updates of the same training, loaded one by one as they are asked for.
+    `policy` is the model again if it has an actor, and `actions` how its actions are called.
     """
     evidence = gather(
         model,
@@ -104,6 +111,22 @@ def look_closely(
         stages=stages,
         intervention=intervention,
         changed=changed,
+        dreams=_dream(policy, windows, context, evidence.horizon, seed, actions),
+    )
+
+
+def _dream(
+    policy: Dreamer | None,
+    windows: Sequence[Batch],
+    context: int,
+    horizon: int,
+    seed: int,
+    actions: ActionLook | None,
+) -> list[Dream]:
+    if policy is None:
+        return []
+    return policy_dreams(
+        policy, windows, context=context, horizon=horizon, seed=seed, actions=actions
     )
 
 

@@ -68,12 +68,13 @@ def film(frames: Iterable[Image], caption: str, name: str, fps: float = FPS) -> 
         element("option", f"{speed:g}×", value=speed, selected=speed == 1) for speed in SPEEDS
     ]
     speed = element("label", "Speed ", element("select", *speeds))
+    full = element("button", "Full screen", type="button", class_="full")
     play = element("button", "Play", type="button", class_="play")
     place = element("input", type="range", min=0, max=1, value=0, step=1, aria_label="Row")
     return element(
         "figure",
         video,
-        element("div", play, place, element("output"), *steps, speed, class_="controls"),
+        element("div", play, place, element("output"), *steps, speed, full, class_="controls"),
         element("figcaption", caption),
         class_="film",
         data_fps=fps,

@@ -10,7 +10,9 @@ from wmtk.errors import WmtkError
 from wmtk.viz.report.about import About
 from wmtk.viz.report.data import data_section
 from wmtk.viz.report.definitions import definitions
+from wmtk.viz.report.dream import dream_section
 from wmtk.viz.report.factors import factors
+from wmtk.viz.report.films import COUNT as FILMS
 from wmtk.viz.report.films import films
 from wmtk.viz.report.heads import heads
 from wmtk.viz.report.latents import latents
@@ -36,7 +38,8 @@ def report_page(
     """The whole page."""
     sections = [
         summary(found.evaluation, about),
-        films(found, on_film),
+        films(found, lambda done, total: on_film(done, total + bool(found.dreams))),
+        _dreams(found, about, on_film),
         prediction(found.evaluation),
         heads(found.evaluation, found.calibration),
         latents(found),
@@ -48,6 +51,14 @@ def report_page(
     ]
     title = f"{about.name}, update {about.update:,}"
     return document(title, [section for section in sections if section is not None])
+
+
+def _dreams(found: Material, about: About, on_film: Callable[[int, int], None]) -> Section | None:
+    if not found.dreams:
+        return None
+    section = dream_section(found.dreams, found.image, about.history)
+    on_film(FILMS + 1, FILMS + 1)
+    return section
 
 
 def document(title: str, sections: Sequence[Section]) -> str:

@@ -308,7 +308,7 @@
         path += `${open ? "L" : "M"}${this.x(place)},${this.y(series.y[i])}`;
         open = true;
       });
-      group.append(node("path", { class: "curve", d: path }));
+      if (!series.loose) group.append(node("path", { class: "curve", d: path }));
       if (this.spec.kind === "points" || there.length < 3) {
         for (const i of there) {
           const r = series.weight ? 2.5 + 5.5 * Math.sqrt(series.weight[i]) : 3.5;
@@ -589,6 +589,7 @@
         video.currentTime = (Math.min(Math.max(frame, 0), count() - 1) + 0.5) / fps;
       });
     }
+    figure.querySelector("button.full").addEventListener("click", () => video.requestFullscreen());
     const speed = figure.querySelector("select");
     speed.addEventListener("change", () => { video.playbackRate = Number(speed.value); });
   }

@@ -1,0 +1,44 @@
+"""`wmtk viz report` on runs of `wmtk train-model`, for pictures, numbers and both."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("imageio_ffmpeg")
+
+from .noise import OBS, make_run
+
+FEW = ("--context", "2", "--horizon", "4", "--windows", "4", "--samples", "2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["vector", "mixed"])
+def test_report(kind: str, tmp_path: Path, run_wmtk) -> None:
+    run, data = make_run(tmp_path, OBS[kind])
+    done = run_wmtk("viz", "report", run, data, *FEW, "--json")
+    assert done.exit_code == 0, done.stderr
+    report = json.loads(done.stdout)
+    path = run / "report" / "report.html"
+    assert report["path"] == str(path)
+    assert report["bytes"] == path.stat().st_size
+    assert report["windows"] == 4
+    assert report["update"] == 2
+    page = path.read_text()
+    assert report["verdict"][0]["text"] in page
+    for key in OBS[kind]:
+        assert f"<h3>{key}</h3>" in page
+    assert page.count("<video") == 3
+    assert ("What each code moves" in page) == ("image" in OBS[kind])
+    assert re.findall(r'"update":(\d+),"threshold"', page) == ["1", "2"]
+    assert "Drawing films" in done.stderr
+
+
+def test_what_cannot_be_written_is_refused_first(tmp_path: Path, run_wmtk) -> None:
+    done = run_wmtk("viz", "report", tmp_path, tmp_path, "--out", tmp_path / "report.pdf")
+    assert done.exit_code == 2
+    assert ".html" in done.stderr
