@@ -49,7 +49,7 @@ class MetricsLog:
 
     def film(self, step: int, name: str, frames: Sequence[NDArray[Any]]) -> None:
         """Pictures (H, W, 3) of bytes, one after the other, as TensorBoard plays them: a GIF."""
-        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
 
         buffer = io.BytesIO()
         first, *rest = (Image.fromarray(frame) for frame in frames)
@@ -63,7 +63,7 @@ class MetricsLog:
             encoded_image_string=buffer.getvalue(),
         )
         summary = Summary(value=[Summary.Value(tag=name, image=shown)])
-        self._board._get_file_writer().add_summary(summary, step)
+        self._board._get_file_writer().add_summary(summary, step)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
         self._file.close()
