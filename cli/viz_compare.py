@@ -195,7 +195,7 @@ def _render(report: CompareReport) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from wmtk.viz.verdict import spoken
+    from wmtk.viz.verdict import within
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("", no_wrap=True)
@@ -215,15 +215,15 @@ def _render(report: CompareReport) -> RenderableType:
         ]
         for number, gap in enumerate(row.differences):
             says = row.says(number)
-            cells += [spoken(gap), Text(says, style=styles.get(says, "dim"))]
+            cells += [within(gap), Text(says, style=styles.get(says, "dim"))]
         table.add_row(Text(row.name), *cells)
     first = report.models[0].name
     notes = [
         f"{report.windows} windows of {report.episodes} episodes ({report.held_out[0]}), "
         f"{report.context} rows seen and {report.horizon} imagined, {report.samples} futures, "
         f"seed {report.seed}.",
-        f"Differences are to {first}, with 95% intervals, a bootstrap over episodes in pairs; "
-        "all numbers are means over the steps.",
+        f"Differences are to {first}; ± is half of the 95% interval, a bootstrap over episodes in "
+        "pairs. All numbers are means over the steps.",
         "trusted: more than half of what varies is surely right; usable: surely better than the "
         "last frame and the average one.",
         "reward: average precision of events within 1 step or, where rewards are dense, R²; ends: "

@@ -170,7 +170,7 @@ def _render(report: ReturnsReport) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from wmtk.viz.verdict import spoken
+    from wmtk.viz.verdict import spoken, within
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("update", "return", "discounted", "imagined", "difference"):
@@ -178,7 +178,7 @@ def _render(report: ReturnsReport) -> RenderableType:
     found = report.comparison
 
     def cell(estimate: Estimate, row: int) -> str:
-        return spoken(estimate.at(row))
+        return within(estimate.at(row))
 
     for row, (update, scores) in enumerate(zip(report.updates, report.returns, strict=True)):
         table.add_row(
@@ -188,7 +188,7 @@ def _render(report: ReturnsReport) -> RenderableType:
         )
     notes = [
         f"{report.episodes} episodes of {report.task} with each checkpoint, seed {report.seed}; "
-        "intervals are 95%, a bootstrap over episodes.",
+        "± is half of the 95% interval, a bootstrap over episodes.",
         f"discounted: Σ γᵗ·rₜ with γ = {report.discount:g}, as the model learns rewards; imagined: "
         "what the critic expected of the first state; difference: imagined − discounted.",
     ]

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from wmtk.viz.verdict import spoken
+from wmtk.viz.verdict import spoken, within
 
 if TYPE_CHECKING:
     from wmtk.cli.viz_metrics import MetricsReport
@@ -81,14 +81,7 @@ def _horizon_table(key: str, quality: ObsQuality, found: Evaluation) -> Table:
 
 
 def _cell(estimate: Estimate, index: int, digits: int) -> str:
-    """A number with half the width of its interval."""
-    one = estimate.at(index)
-    if np.isnan(one.value):
-        return "-"
-    text = f"{round(float(one.value), digits) + 0.0:.{digits}f}"  # no minus before a zero
-    if np.isnan(one.low):
-        return text
-    return f"{text} ±{(one.high - one.low) / 2:.{digits}f}".replace("±0.", "±.")
+    return within(estimate.at(index), digits)
 
 
 def _heads(found: Evaluation) -> Table:

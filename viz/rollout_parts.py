@@ -38,6 +38,7 @@ BORDER = 3
 LINES = 44  # pixels of the lines of a chart
 MOST_ROOM = 160  # pixels for the name of a line and a number
 MOST_MODELS = 4
+END = "end"  # the name of the chart of probabilities
 MOST_NUMBERS = 8  # of an observation without pictures
 
 ERROR = "error: grey where the model is right, bright where it shows too much, dark too little"
@@ -97,7 +98,7 @@ def chart_traces(rollout: Rollout) -> list[list[Trace]]:
     """The lines of each chart below the pictures: rewards, and ends where they are learnt."""
     found = [_traces(rollout, "reward", rollout.reward, rollout.reward_shown)]
     if rollout.end_shown is not None:
-        found.append(_traces(rollout, "end", rollout.end, rollout.end_shown))
+        found.append(_traces(rollout, END, rollout.end, rollout.end_shown))
     if rollout.value is not None:
         found.append([Trace("value", rollout.value.mean(0), MODEL)])
     return found
@@ -132,7 +133,9 @@ def stack_charts(lines: list[list[Trace]], x: int, y: int, width: int) -> list[C
     """Charts below each other."""
     charts = []
     for group in lines:
-        charts.append(Chart(group, x, y, width, LINES))
+        # On a scale of its own, a probability that is next to nothing would look like much.
+        least = (0.0, 1.0) if group[0].name == END else (0.0, 0.0)
+        charts.append(Chart(group, x, y, width, LINES, least))
         y += charts[-1].height + 4
     return charts
 
@@ -154,9 +157,12 @@ def draw_names(canvas: Canvas, chart: Chart, row: int | None = None) -> None:
         x = chart.x + number * room
         canvas.fill(x, chart.y + 3, traces.SWATCH, traces.SWATCH, trace.color)
         known = row is not None and np.isfinite(trace.values[row])
-        value = f"  {trace.values[row] + 0.0:.3g}" if known else ""
-        left = x + traces.SWATCH + 6
-        canvas.text(left, chart.y, elide(f"{trace.name}{value}", room - traces.SWATCH - 10))
+        value = f"{trace.values[row] + 0.0:.3g}" if known else ""
+        left, space = x + traces.SWATCH + 6, room - traces.SWATCH - 10
+        text = f"{trace.name}  {value}"
+        if value and text_width(text) > space:
+            text = value  # the colour says whose it is
+        canvas.text(left, chart.y, elide(text, space))
     if row is not None:
         at = round(row * (chart.width - traces.SCALES - 1) / (len(chart.traces[0].values) - 1))
         canvas.fill(chart.x + at - 1, chart.y + traces.NAMES, 2, chart.lines, INK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +115,7 @@ class _Block:
             caption = elide(self._caption(step), wide - 4)
             canvas.text(x, y + HEAD + len(self.pictures) * high - 2, caption)
         for group in self._charts:
-            chart = type(group)(group.traces, group.x, y + group.y, group.width, group.lines)
+            chart = replace(group, y=y + group.y)
             draw_chart(canvas, chart, rollout)
             draw_names(canvas, chart)
 

@@ -40,6 +40,7 @@ class Chart:
     y: int
     width: int  # of everything
     lines: int  # pixels, the height of the lines alone
+    least: tuple[float, float] = (0.0, 0.0)  # what the scale shows at least
 
     @property
     def height(self) -> int:
@@ -61,9 +62,9 @@ class Chart:
     @cached_property
     def range(self) -> tuple[float, float]:
         """The lowest and the highest number; zero is always on the chart."""
-        values = np.concatenate([trace.values for trace in self.traces])
+        values = np.concatenate([*(trace.values for trace in self.traces), self.least])
         finite = values[np.isfinite(values)]
-        return float(min(finite.min(initial=0.0), 0.0)), float(max(finite.max(initial=0.0), 0.0))
+        return float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
 
     def draw(self, canvas: Canvas) -> None:
         """All that does not change from step to step."""

@@ -223,3 +223,14 @@ def spoken(estimate: Estimate, digits: int = 2) -> str:
     if np.isnan(estimate.low):
         return text
     return f"{text} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
+
+
+def within(estimate: Estimate, digits: int = 2) -> str:
+    """The same in fewer characters: a number and half of the width of its interval."""
+    if np.isnan(estimate.value):
+        return "-"
+    text = f"{round(float(estimate.value), digits) + 0.0:.{digits}f}"  # no minus before a zero
+    if np.isnan(estimate.low):
+        return text
+    half = f"{(estimate.high - estimate.low) / 2:.{digits}f}"
+    return f"{text} ±{half.removeprefix('0') if float(half) else half}"

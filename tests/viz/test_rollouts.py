@@ -18,6 +18,7 @@ from wmtk.viz.rollout_parts import (
     difference,
     number_traces,
     picture_rows,
+    stack_charts,
 )
 from wmtk.viz.rollout_sheet import HEAD, HEADER, MARGIN, NAMES, rollout_sheet, shown_rows
 from wmtk.viz.rollout_video import rollout_frames
@@ -169,3 +170,13 @@ def test_the_pictures_are_chosen_by_name() -> None:
     with pytest.raises(UsageError, match="no images") as caught:
         choose_image({"state": state}, "top")
     assert "none" in caught.value.hint
+
+
+def test_probabilities_are_drawn_on_a_whole_scale() -> None:
+    """A probability of nearly nothing must not look like much."""
+    (rollout,) = open_loop(DotModel(), record(windows=1), context=4)
+    reward, end = stack_charts(chart_traces(rollout), 0, 0, 300)
+    low = replace(end, traces=[replace(trace, values=0.001 * trace.values) for trace in end.traces])
+    assert low.range == (0, 1)
+    small = [replace(trace, values=0.001 * trace.values) for trace in reward.traces]
+    assert replace(reward, traces=small).range[1] < 0.01
