@@ -61,10 +61,12 @@ def online(
     """
     run = existing_run(out, "online", resume=resume)
     updates = require_updates(config, steps)
-    require_data(config, sources)
+    if run is not None:
+        require_same_task(run, task)
     schema = schema_of(task)
     seed = int(kept(run, "seed", seed, 0))
     sources = [pinned(source) for source in sources] if run is None else as_before(run, sources)
+    require_data(config, sources)
     for source in sources:
         require_fit(schema, source.dataset.schema, f"{task.task} and {source.dataset.path}")
     agent = Agent(config, schema, seed, torch.device(device))
@@ -76,8 +78,6 @@ def online(
         "steps": steps,
         "init": take_over(agent, init, run),
     }
-    if run is not None:
-        require_same_task(run, task)
     begun = run or Run.create(out, "online", config, about)
     with occupied(begun, lambda: run is not None or begun.step > 0 or was_played(out)):
         begun.note_command()

@@ -126,7 +126,8 @@ class Supply(Feed):
             "replay/episodes": self._replay.dataset.num_episodes,
             "replay/steps": self._replay.dataset.num_steps,
         }
-        values |= {f"time/{name}": share for name, share in self._parts.shares().items()}
+        shares = self._parts.shares().items()
+        values |= {f"share/{name.replace(' ', '_')}": share for name, share in shares}
         return values | ({"return/train": fmean(new)} if new else {})
 
     def state(self) -> Mapping[str, Any]:

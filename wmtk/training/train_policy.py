@@ -22,10 +22,11 @@ from wmtk.training.loop import Loop, Report, TrainProgress, Watch, existing_run,
 from wmtk.training.metrics import MetricsLog
 from wmtk.training.policy_trainer import PolicyTrainer
 from wmtk.training.presets import TrainingConfig
+from wmtk.training.replay import replay_of, was_played
 from wmtk.training.run import Run
 from wmtk.training.sources import as_before, identity
 
-HAS_MODEL = ("model", "policy")  # kinds of runs to take a world model from
+HAS_MODEL = ("model", "policy", "online")  # kinds of runs to take a world model from
 
 
 def train_policy(
@@ -92,7 +93,7 @@ def model_of(path: Path) -> Run:
 
 
 def data_of(run: Run) -> list[Source]:
-    """The data that a run was trained on, at the versions it had."""
+    """The data that a run was trained on, at the versions it had; its replay as it is now."""
     found = []
     for item in run.about["data"]:
         try:
@@ -111,6 +112,8 @@ def data_of(run: Run) -> list[Source]:
                 "Name the datasets to start from after the run.",
             )
         found.append(source)
+    if run.kind == "online" and was_played(run.path):
+        found.append(Source(replay_of(run.path)))
     return found
 
 
