@@ -27,8 +27,6 @@ class Seen:
     prior: Floats  # (N, T, V, K), before seeing the row
     # The rewards that came, (N, T), as the model learns them; None: as they are.
     true_reward: Floats | None = None
-    # The rewards that came, (N, T), as the model learns them; None: as they are.
-    true_reward: Floats | None = None
 
 
 @dataclass(frozen=True)
