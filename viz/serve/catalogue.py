@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -115,7 +116,7 @@ class Catalogue:
             "update": run.update,
             "task": env.get("task") or env.get("env_id") or "",
             "created": run.about.get("created", ""),
-            "trainedOn": [item["path"] for item in run.about.get("data", [])],
+            "trainedOn": [PurePath(item["path"]).name for item in run.about.get("data", [])],
             "obs": {key: str(spec) for key, spec in run.schema.obs.items()},
             "action": str(run.schema.action),
             "latent": _latent(run.config),

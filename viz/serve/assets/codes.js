@@ -21,10 +21,15 @@ export class Codes {
     this.set({});
   }
 
+  forget() {
+    this.forced = {};
+  }
+
   set(forced) {
     this.forced = forced;
     this.onForce(forced);
     this.paint();
+    this.describe(this.hovered ?? null);
   }
 
   toggle(variable, code, always = false) {
@@ -37,10 +42,10 @@ export class Codes {
     this.set(forced);
   }
 
-  show(prior, codes, forced) {
+  // What is forced is known here first: a frame that is on its way may be older than a click.
+  show(prior, codes) {
     this.prior = prior;
     this.codes = codes;
-    this.forced = forced;
     this.paint();
     if (this.hovered) this.describe(this.hovered);
   }

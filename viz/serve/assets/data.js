@@ -72,7 +72,9 @@ export class Browser {
     const order = $("order").value;
     query.set("order", order.replace("-", ""));
     query.set("descending", order.startsWith("-"));
+    const asked = (this.asked = query.toString());
     const found = await get(`data/${this.data}/episodes?${query}`);
+    if (this.asked !== asked) return; // the filters have changed meanwhile
     const images = this.hello.datasets.find((dataset) => dataset.id === this.data).images;
     this.first = found.episodes[0]?.index;
     $("episodes").replaceChildren(...found.episodes.map((row) => this.row(row, images.length > 0)));
@@ -113,7 +115,10 @@ export class Browser {
 
   async choose(index) {
     this.play(false);
-    this.episode = await get(`data/${this.data}/episodes/${index}`);
+    const chosen = (this.chosen = `data/${this.data}/episodes/${index}`);
+    const episode = await get(chosen);
+    if (this.chosen !== chosen) return; // another one was chosen meanwhile
+    this.episode = episode;
     this.sheets.clear();
     let total = 0;
     this.returns = this.episode.rewards.map((reward) => (total += reward));

@@ -129,8 +129,8 @@ function draw(context, width, height, curves) {
   context.font = "11px system-ui, sans-serif";
   context.fillStyle = color("soft");
   context.strokeStyle = color("line");
-  for (let tick = 0; tick <= 4; tick++) {
-    const value = low + ((high - low) * tick) / 4;
+  const every = Math.max(1, Math.ceil((high - low) / 5));
+  for (let value = low; value <= high; value += every) {
     context.fillText(value.toFixed(0), 4, y(value) + 4);
     context.beginPath();
     context.moveTo(30, y(value));

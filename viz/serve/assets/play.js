@@ -113,7 +113,8 @@ export class Player {
     $("fork").disabled = !about.dream || about.real;
     $("sync").disabled = !(about.dream && about.real);
     for (const id of ["futures", "temperature"]) $(id).disabled = !about.dream;
-    if (about.latent !== "categorical" && about.latent !== "binary") this.codes.show(null, [], {});
+    this.codes.forget();
+    if (!about.dream || about.latent === "gaussian") this.codes.show(null, []);
     const name = this.hello.runs.find((run) => run.id === about.request.run)?.name;
     const what = about.dream ? (about.real ? `Dream of ${name} beside the real game` : `Dream of ${name}`) : "The real game";
     setText($("what"), what);
@@ -124,6 +125,7 @@ export class Player {
 
   onState(state) {
     const { playing, actor, speed, temperature, futures } = state;
+    if (playing && !this.settings.playing) this.note("");
     this.settings = { playing, actor, speed, temperature, futures };
     const button = $("play");
     const label = playing ? "Pause " : "▶ Play ";
@@ -136,6 +138,8 @@ export class Player {
     }
     $("futures").value = futures;
     $("record").checked = state.recording;
+    if (!playing) setText($("rate"), "paused");
+    else if (state.rate) setText($("rate"), `${number(state.rate, 1)} steps a second`);
   }
 
   onRows(frame) {
@@ -158,12 +162,13 @@ export class Player {
     this.step = frame.step;
     this.line = frame.line;
     this.stage.show(panes(frame, this.started));
-    this.codes.show(frame.pictures.prior ?? null, frame.codes ?? [], numeric(frame.forced));
+    this.codes.show(frame.pictures.prior ?? null, frame.codes ?? []);
     this.plots.show(this.track, frame.step);
     this.lines.show(frame.lines, frame.line, frame.step, this.track);
     const line = frame.lines.find((one) => one.number === frame.line);
-    Object.assign($("scrub"), { min: line.first, max: line.last });
-    if (document.activeElement !== $("scrub") || frame.playing) $("scrub").value = frame.step;
+    const [first, last] = this.lines.span; // as wide as the lines above it
+    Object.assign($("scrub"), { min: first, max: last, value: frame.step });
+    $("scrub").setAttribute("aria-valuetext", `step ${frame.step} of ${line.last}`);
     this.showFacts(frame);
   }
 
@@ -171,7 +176,6 @@ export class Player {
     const row = this.track.rows[frame.step - this.track.first];
     const action = row?.[1] ? `, ${row[0] === "person" ? "you" : row[0]}: ${row[1]}` : "";
     setText($("facts"), `step ${frame.step}${action}`);
-    setText($("rate"), frame.playing && frame.rate ? `${number(frame.rate, 1)} steps a second` : "paused");
     if (!frame.playing) {
       const names = this.stage.panes.map((pane) => pane.caption).join(", ");
       $("stage").setAttribute("aria-label", `Step ${frame.step}${action}. Shown: ${names}.`);
@@ -260,8 +264,4 @@ export class Player {
   keyup(event) {
     this.keys.up(event);
   }
-}
-
-function numeric(forced) {
-  return Object.fromEntries(Object.entries(forced).map(([variable, code]) => [Number(variable), code]));
 }

@@ -63,8 +63,9 @@ function layout(count, width, height) {
   let best = { side: 0, columns: 1 };
   for (let columns = 1; columns <= count; columns++) {
     const rows = Math.ceil(count / columns);
-    const side = Math.min((width - GAP * (columns + 1)) / columns, (height - GAP * (rows + 1)) / rows - CAPTION);
-    if (side > best.side) best = { side: Math.floor(side), columns };
+    const wide = (width - GAP * (columns + 1)) / columns, high = (height - GAP * (rows + 1)) / rows - CAPTION;
+    const side = Math.floor(Math.min(wide, high));
+    if (side > best.side) best = { side, columns };
   }
   return best;
 }

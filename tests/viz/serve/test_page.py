@@ -1,0 +1,267 @@
+"""The page in a browser: keys, time, codes, the twin, data, recording. Nothing is loaded."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from wmtk.datasets import Dataset
+from wmtk.viz.serve.server import Server
+
+pytestmark = pytest.mark.slow
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PATIENCE = 120_000  # milliseconds, on a machine that is busy
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    playwright.expect.set_options(timeout=PATIENCE)
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(
+            executable_path=chromium, args=list(FLAGS), timeout=PATIENCE
+        )
+        yield opened
+        opened.close()
+
+
+class Visit:
+    """The page, with what it complained about and asked for."""
+
+    def __init__(self, browser: Any, server: Server, **options: Any) -> None:
+        from playwright.sync_api import expect
+
+        self.expect = expect
+        self.context = browser.new_context(viewport={"width": 1280, "height": 720}, **options)
+        self.context.set_default_timeout(PATIENCE)
+        self.complaints: list[str] = []
+        self.outside: list[str] = []
+        self._home = server.address.url
+        self.context.route("**/*", self._route)
+        self.page = self.context.new_page()
+        self.page.on("console", lambda m: self.complaints.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(self._home)
+
+    def _route(self, route: Any) -> None:
+        if route.request.url.startswith(self._home):
+            route.continue_()
+        else:
+            self.outside.append(route.request.url)
+            route.abort()
+
+    def says(self, id: str, text: str) -> None:
+        self.expect(self.page.locator(f"#{id}")).to_have_text(re.compile(text))
+
+    @property
+    def step(self) -> int:
+        found = re.search(r"step (\d+)", self.page.inner_text("#facts"))
+        return int(found[1]) if found else -1
+
+    def pixels(self, id: str = "stage") -> Any:
+        """What is to be seen of a canvas."""
+        picture = self.page.locator(f"#{id}").screenshot()
+        return np.asarray(Image.open(io.BytesIO(picture)).convert("L")).astype(int)
+
+    def pause(self) -> None:
+        self.page.get_by_role("button", name="Play or pause").click()
+        self.says("rate", "paused")
+
+    def close(self) -> None:
+        self.context.close()
+        assert not self.outside, self.outside
+        assert not self.complaints, self.complaints
+
+
+@pytest.fixture
+def visit(browser: Any, serve: Callable[..., Server], make_catalogue) -> Iterator[Any]:
+    opened: list[Visit] = []
+
+    def open_page(server: Server | None = None, **options: Any) -> Visit:
+        opened.append(Visit(browser, server or serve(), **options))
+        return opened[-1]
+
+    yield open_page
+    for one in opened:
+        one.close()
+
+
+def test_a_key_that_is_held_moves_the_dream(visit) -> None:
+    here = visit()
+    here.says("facts", "step 0")
+    before = here.pixels()
+    here.page.keyboard.down("ArrowRight")
+    here.says("facts", r"step \d+, you: right")
+    here.page.keyboard.up("ArrowRight")
+    here.says("facts", r"step \d+, you: stay")
+    assert "steps a second" in here.page.inner_text("#rate")
+    here.page.keyboard.press("p")
+    here.says("rate", "paused")
+    assert np.abs(here.pixels() - before).max() > 50
+    stopped = here.step
+    assert stopped > 1
+    here.page.keyboard.press(".")
+    here.says("facts", f"step {stopped + 1}, ")
+
+
+def test_time_can_be_gone_back_in_and_forked(visit) -> None:
+    here = visit()
+    here.says("facts", "step 0")
+    for step in range(1, 6):
+        here.page.keyboard.press(".")
+        here.says("facts", f"step {step}\\b")
+    there = here.pixels()
+    here.page.keyboard.press(",")
+    here.says("facts", "step 4\\b")
+    here.page.keyboard.press(".")  # another line, but the same dice
+    here.says("facts", "step 5\\b")
+    np.testing.assert_array_equal(here.pixels(), there)
+    here.page.get_by_label("To the first step").click()
+    here.says("facts", "step 0")
+    here.page.keyboard.press("f")
+    here.says("note", "Line 2 begins at step 0")
+    here.page.locator("#lines").click(position={"x": 60, "y": 4})  # the first line again
+    here.says("facts", r"step [1-5]\b")
+
+
+def test_a_code_is_forced_by_a_click_and_released(visit) -> None:
+    here = visit()
+    here.says("facts", "step 0")
+    before = here.pixels()
+    here.page.locator("#codes").click(position={"x": 5, "y": 5})
+    here.expect(here.page.locator("#release")).to_be_enabled()
+    here.page.mouse.move(0, 0)
+    here.says("code-text", "Forced: z0 = 0")
+    here.expect(here.page.locator("#stage")).to_contain_text("Change by forcing")
+    here.page.get_by_role("spinbutton", name="Variable").fill("2")
+    here.page.get_by_role("spinbutton", name="Class").fill("7")
+    here.page.get_by_role("button", name="Force it").click()
+    here.page.mouse.move(0, 0)
+    here.says("code-text", "z2 = 7")
+    here.page.locator("#h-codes").click()
+    here.page.keyboard.press("n")
+    here.expect(here.page.locator("#stage")).not_to_contain_text("Without forcing")
+    np.testing.assert_array_equal(here.pixels(), before)
+
+
+def test_the_twin_is_shown_beside_and_checked(visit) -> None:
+    here = visit()
+    here.says("facts", "step 0")
+    here.page.get_by_label("the real game, beside it").check()
+    here.says("what", "beside the real game")
+    here.expect(here.page.locator("#stage")).to_contain_text("Dream, Real, Difference")
+    here.page.keyboard.down("ArrowLeft")
+    here.says("facts", r"step [2-9]")
+    here.page.keyboard.up("ArrowLeft")
+    here.page.keyboard.press("c")
+    here.says("note", "Reality check at step")
+    here.expect(here.page.get_by_role("button", name="Fork")).to_be_disabled()
+
+
+def test_episodes_are_browsed_and_dreamt_from(visit, catch) -> None:
+    here = visit()
+    here.page.get_by_role("tab", name="Data").click()
+    episodes = here.page.locator(".episode")
+    here.expect(episodes).to_have_count(6)
+    here.page.get_by_label("order").select_option("-return")
+    best = max(episode.total_reward for episode in Dataset.open(catch))
+    here.expect(episodes.first).to_contain_text(f"return {best:g}")
+    here.page.get_by_label("return from").fill("100")
+    here.says("page-text", "no episode")
+    here.page.get_by_label("return from").fill("")
+    here.expect(episodes).to_have_count(6)
+    episodes.nth(2).click()
+    here.expect(episodes.nth(2)).to_have_attribute("aria-selected", "true")
+    here.page.locator("#episode-scrub").fill("30")
+    here.says("episode-now", "step 30 of 79")
+    here.says("provenance", "random")
+    assert here.pixels("episode-frame").max() > 200
+    index = re.search(r"\d+", here.page.inner_text("#episode-title"))
+    here.page.get_by_role("button", name="Dream from here").click()
+    here.says("facts", "step 0")
+    assert here.page.input_value("#episode") == (index[0] if index else "")
+    assert here.page.input_value("#step") == "30"
+
+
+def test_a_person_plays_for_real_and_it_is_saved(visit, serve, make_catalogue, until) -> None:
+    catalogue = make_catalogue(record=True, runs=0)
+    here = visit(serve(catalogue, human=True))
+    here.says("what", "The real game")
+    here.page.locator("#speed").fill("30")
+    here.page.keyboard.down("ArrowRight")
+    here.says("note", "Episode over .* Saved to mine.zarr")
+    here.page.keyboard.up("ArrowRight")
+    here.says("record-text", "1 episodes, 79 steps saved")
+    saved = Dataset.open(catalogue.target.dataset.path)[0]
+    assert saved.provenance.policy == "human"
+    assert (saved.action[1:] == 2).mean() > 0.5
+    here.page.keyboard.press("r")
+    here.says("facts", "step 0")
+
+
+def test_two_pages_at_once_and_closing_frees(visit, serve, until) -> None:
+    server = serve()
+    one, two = visit(server), visit(server, color_scheme="dark")
+    for here in (one, two):
+        here.says("facts", "step 0")
+        here.page.keyboard.press("p")
+    for here in (one, two):
+        here.says("facts", r"step \d\d")
+    until(lambda: len(server.engine.shelf) == 1)
+    one.page.close()
+    until(lambda: server.engine.seats == 1)
+    two.page.close()
+    until(lambda: server.engine.seats == 0 and len(server.engine.shelf) == 0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_fits_a_small_screen_and_has_a_name(visit, scheme) -> None:
+    here = visit(color_scheme=scheme)
+    here.says("facts", "step 0")
+    page = here.page
+    for name in ("Play", "Data", "Models", "Help"):
+        page.get_by_role("tab", name=name).click()
+        view = page.locator(f"#view-{name.lower()}")
+        wide, room = view.evaluate("node => [node.scrollWidth, node.clientWidth]")
+        assert wide <= room, name
+        if name in {"Play", "Data"}:
+            tall, room = view.evaluate("node => [node.scrollHeight, node.clientHeight]")
+            assert tall <= room, name
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, canvas")]
+            .filter((node) => !(node.labels?.length || node.ariaLabel || node.textContent.trim()))
+            .map((node) => node.outerHTML)"""
+    )
+    assert unnamed == []
+    page.get_by_role("tab", name="Play").click()
+    # Nothing moves while it plays: boxes stay where they are.
+    places = ("stage", "lines", "keys", "codes")
+    before = [page.locator(f"#{id}").bounding_box() for id in places]
+    page.keyboard.press("p")
+    here.says("facts", r"step \d\d")
+    page.locator("#codes").click(position={"x": 5, "y": 5})
+    page.keyboard.press("p")
+    here.says("rate", "paused")
+    assert [page.locator(f"#{id}").bounding_box() for id in places] == before
+    background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    page.get_by_label("Dark or light colours").click()
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") != background
