@@ -123,7 +123,11 @@ class Loop:
             return
         cadence = self._config.cadence
         log = MetricsLog(self._run.path, self.step if self._resumed else None)
-        with closing(log), Prefetcher(self._sampler) as batches:
+        with (
+            durable.writing(self._run.path),  # reports and pictures too need room
+            closing(log),
+            Prefetcher(self._sampler) as batches,
+        ):
             clock = _Clock(batches, self.step)
             ends = False
             while not ends:
