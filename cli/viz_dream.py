@@ -83,7 +83,7 @@ def dream(
     from wmtk.training.run import Run
     from wmtk.viz.dreams import dreams
     from wmtk.viz.view import view_of
-    from wmtk.viz.windows import Window, read_windows
+    from wmtk.viz.windows import read_windows
 
     require_out(out)
     look = open_look(
@@ -101,10 +101,9 @@ def dream(
             f"{run} is a {look.model.run.kind} run: it has no actor that could dream.",
             f"Train one: wmtk train-policy {run} --out …",
         )
-    starts = [Window(window.episode, window.start, context) for window in look.windows]
     found = dreams(
         look.model,
-        read_windows(look.dataset, starts, context),
+        read_windows(look.dataset, look.windows, context),
         horizon=horizon,
         samples=samples,
         sample=sample,

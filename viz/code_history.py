@@ -19,7 +19,7 @@ HEAD = 30  # pixels above the maps, for what they are
 CAPTION = LINE + 2
 GAP = 16
 MAP = 168  # pixels that a map takes, roughly
-MOST_MAPS = 12  # of checkpoints, spread over the training
+MOST_MAPS = 10  # of checkpoints, spread over the training
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def choose_windows(
 
 
 def read_windows(dataset: Dataset, windows: Sequence[Window], length: int) -> Batch:
-    """The rows of windows as a batch (N, length, …), zero where a window is shorter."""
+    """The first rows of windows as a batch (N, length, …), zero where a window is shorter."""
     N, table = len(windows), dataset.episodes
     arrays: dict[str, NDArray[Any]] = {
         path: np.zeros((N, length, *spec.shape), spec.dtype)
@@ -81,9 +81,10 @@ def read_windows(dataset: Dataset, windows: Sequence[Window], length: int) -> Ba
         reader = dataset.open_part(entry)
         with dataset.reading(entry):
             for path, array in arrays.items():
-                array[number, : window.rows] = reader.rows(path, first, first + window.rows)
+                rows = min(window.rows, length)
+                array[number, :rows] = reader.rows(path, first, first + rows)
     starts = np.array([window.start for window in windows])
-    rows = np.array([window.rows for window in windows])
+    existing = np.array([window.rows for window in windows])
     steps = np.arange(length)
 
     def group(prefix: str) -> dict[str, NDArray[Any]]:
@@ -96,7 +97,7 @@ def read_windows(dataset: Dataset, windows: Sequence[Window], length: int) -> Ba
         terminated=arrays["terminated"],
         truncated=arrays["truncated"],
         is_first=(starts[:, None] + steps) == 0,
-        mask=steps < rows[:, None],
+        mask=steps < existing[:, None],
         info=group("info/"),
         source=np.zeros(N, np.int64),
         episode=np.array([window.episode for window in windows]),
