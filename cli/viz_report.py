@@ -151,12 +151,15 @@ def report(
 
 
 def _earlier(model: LoadedModel, device: str) -> Iterator[tuple[int, LoadedModel]]:
-    """The checkpoints of the same training before this one, loaded when they are asked for."""
+    """The checkpoints of the same training before this one, loaded when they are asked for.
+
+    A policy leaves its world model as it is: there is nothing to compare.
+    """
     from wmtk.training.device import choose_device
     from wmtk.training.loading import load
 
     for step in model.run.checkpoints.steps():
-        if step < model.step:
+        if step < model.step and model.run.kind != "policy":
             yield step, load(model.run.path, str(step), choose_device(device))
 
 

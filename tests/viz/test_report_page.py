@@ -265,7 +265,7 @@ def test_charts_answer_to_pointer_and_keys(visit: Visit) -> None:
     psnr.get_by_role("button", name="average frame").click()
     assert psnr.locator("path.curve").count() == curves - 1
     psnr.get_by_text("Numbers").click()
-    assert psnr.locator("tbody tr").count() == 17
+    wait_until(lambda: psnr.locator("tbody tr").count() == 17)
 
 
 @pytest.mark.slow

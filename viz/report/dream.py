@@ -13,8 +13,8 @@ from wmtk.datasets import Batch
 from wmtk.viz.actions import ActionLook
 from wmtk.viz.dreams import Dream, Dreamer, dreams
 from wmtk.viz.metrics import Bootstrap, return_quality
-from wmtk.viz.report.charts import Chart, Series, figures
-from wmtk.viz.report.markup import Section, joined, paragraph, table
+from wmtk.viz.report.charts import Chart, Series, figure
+from wmtk.viz.report.markup import Section, element, joined, paragraph, table
 from wmtk.viz.report.media import film
 from wmtk.viz.rollout_video import rollout_frames
 from wmtk.viz.verdict import spoken
@@ -102,8 +102,7 @@ def dream_section(
     content = joined(
         paragraph(text, soft=True),
         film(frames, "Dreams of the policy, from recorded starts.", "Dreams"),
-        table(rows, numbers=1),
-        figures([chart]),
+        element("div", table(rows, numbers=1), figure(chart), class_="charts"),
         paragraph(more, soft=True),
     )
     return Section("dreams", "Dreams of the policy", content)

@@ -32,7 +32,7 @@ def prediction(found: Evaluation) -> Section:
 def _charts(quality: ObsQuality, found: Evaluation) -> Iterator[Chart]:
     """Skill first, then the numbers that it is made of."""
     unit, what = ("frame", "moves") if quality.image else ("row", "changes")
-    usable, right = _extent(quality.usable, "usable"), _extent(quality.mostly_right, "trusted")
+    usable, right = _extent(quality.usable, "0"), _extent(quality.mostly_right, "½")
     score = "PSNR" if quality.image else "SNR"
     common = {"group": "horizon", "whole": True}
     yield Chart(
@@ -126,5 +126,6 @@ def _charts(quality: ObsQuality, found: Evaluation) -> Iterator[Chart]:
     )
 
 
-def _extent(found: Usable, name: str) -> list[tuple[float, str]]:
-    return [(float(found.last), f"{name} to {found.last}")] if found.last else []
+def _extent(found: Usable, floor: str) -> list[tuple[float, str]]:
+    """The steps up to which the interval stays above something."""
+    return [(float(found.last), f"surely above {floor} to {found.last}")] if found.last else []

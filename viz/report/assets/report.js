@@ -270,7 +270,7 @@
       if (right <= left) return;
       svg.append(node("rect", { class: "extent", x: left, y: PAD.top, width: right - left, height: bottom - PAD.top }));
       svg.append(node("line", { class: "extent-edge", x1: right, x2: right, y1: PAD.top, y2: bottom }));
-      const beside = right + 90 > this.plot.clientWidth;
+      const beside = right + 150 > this.plot.clientWidth;
       svg.append(node("text", {
         class: "extent-name", x: beside ? right - 5 : right + 5, y: PAD.top + 13,
         "text-anchor": beside ? "end" : "start",
