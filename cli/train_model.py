@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from wmtk.training.train_model import TrainProgress
 
 STEPS = 10_000
+BY_NOW, UNUSED = 500, 0.1  # updates after which a KL of fewer nats is worth a word
+STUCK = 0.5  # nats: categorical codes of less entropy pass no gradient on
 
 
 class Precision(StrEnum):
@@ -133,7 +135,10 @@ def train_model(
             on_progress=lambda p: bar.update(completed=p.step, description=_describe(p)),
             stop=lambda: stopping.asked,
         )
-    console.emit(_result(made), json=json, render=_render)
+    result = _result(made)
+    console.emit(result, json=json, render=_render)
+    if warning := _blindness(result):
+        say(warning)
     if made.step < wanted:
         say("Interrupted; everything is saved. To go on, add --resume to the same command.")
         raise typer.Exit(console.INTERRUPTED)
@@ -189,6 +194,21 @@ def _render(result: dict[str, Any]) -> RenderableType:
     table.add_row("look", f"tensorboard --logdir {result['run']}")
     table.add_row("use", f'wmtk.load("{result["run"]}")')
     return table
+
+
+def _blindness(result: dict[str, Any]) -> str | None:
+    """A warning if the states of a model that should see by now hold nothing of what is seen."""
+    report = result["held_out"] or {}
+    kl, entropy = report.get("val/kl"), report.get("val/entropy/posterior")
+    if kl is None or kl >= UNUSED or result["steps"] < BY_NOW:
+        return None
+    advice = (
+        "Its codes are always the same, which it cannot unlearn: begin anew with another --seed "
+        "or a lower rate, --set optimizer.rate=…"
+        if entropy is not None and "val/codes/perplexity" in report and entropy < STUCK
+        else "Small models may do so for a while: go on with --resume and a larger --steps."
+    )
+    return f"warning: the model ignores what it sees: its KL is {kl:.2g} nats. {advice}"
 
 
 def _loss(report: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import sys
 import pytest
 import yaml
 
+from wmtk.cli.train_model import _blindness
 from wmtk.datasets import Dataset
 from wmtk.training.run import Run
 
@@ -49,6 +50,25 @@ def test_it_trains_tells_and_resumes(train, tmp_path) -> None:
     assert f'wmtk.load("{tmp_path / "run"}")' in printed
     assert "held out" in resumed.stdout
     assert len((tmp_path / "run" / "command.txt").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("kl", "entropy", "steps", "advice"),
+    [
+        (0.01, 40.0, 500, "go on with --resume"),
+        (0.01, 0.02, 500, "begin anew with another --seed"),
+        (0.01, 0.02, 499, None),
+        (0.20, 0.02, 500, None),
+    ],
+)
+def test_a_model_that_ignores_what_it_sees_is_told_of(kl, entropy, steps, advice) -> None:
+    report = {"val/kl": kl, "val/entropy/posterior": entropy, "val/codes/perplexity": 1.0}
+    said = _blindness({"steps": steps, "held_out": report})
+    assert (said is None) == (advice is None)
+    if said:
+        assert advice in said
+        assert "its KL is 0.01 nats" in said
+    assert _blindness({"steps": steps, "held_out": None}) is None
 
 
 def test_a_finished_run_says_that_it_is(train, tmp_path) -> None:
