@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.calibration import calibration_curve
 from sklearn.metrics import average_precision_score, brier_score_loss, r2_score, roc_auc_score
 
 from wmtk.viz import metrics
@@ -76,6 +77,15 @@ def test_calibration_by_hand() -> None:
     assert found.count.tolist() == [0, 0, 10, 0, 0, 0, 0, 0, 0, 2]
     assert found.observed[2] == pytest.approx(0.4)
     assert found.error == pytest.approx((0.15 * 10 + 0.05 * 2) / 12)
+
+
+def test_calibration_as_scikit_learn_has_it(rng: np.random.Generator) -> None:
+    probability = rng.random(500) ** 2
+    truth = rng.random(500) < probability
+    found = metrics.reliability(truth, probability)
+    observed, predicted = calibration_curve(truth, probability, n_bins=10)
+    np.testing.assert_allclose(found.observed[found.count > 0], observed)
+    np.testing.assert_allclose(found.predicted[found.count > 0], predicted)
 
 
 def test_a_probability_of_1_is_in_the_last_bin() -> None:
