@@ -44,9 +44,9 @@ def test_play_resume_and_use(online, run_wmtk, tmp_path) -> None:
     assert more.exit_code == 0, more.stderr
     assert "settings as before, from update 8" in more.stderr
     assert Run(run).step == 2 + (260 - 60) // 16
-    words = " ".join(more.stdout.split())
-    assert f"use wmtk eval {run}" in words
-    assert "% work: " in words
+    printed = "".join(more.stdout.split())  # long paths go on in the next line
+    assert f"usewmtkeval{run}" in printed
+    assert "%work:" in printed
 
     tested = run_wmtk("eval", run, "--episodes", 1, "--json")
     assert tested.exit_code == 0, tested.stderr
