@@ -45,8 +45,8 @@ def test_a_selection_of_nothing_is_named(make_dataset, config, tmp_path) -> None
 
 def test_held_out_episodes_are_never_learnt_from(dataset) -> None:
     config = DataConfig(batch_size=8, length=6)
-    held = fixed_batches(config, [Source(dataset)], 0, 0.3, 4)
-    again = fixed_batches(config, [Source(dataset)], 0, 0.3, 4)
+    held = fixed_batches(config, [Source(dataset)], 0, 0.3, 20)
+    again = fixed_batches(config, [Source(dataset)], 0, 0.3, 20)
     sampler = make_sampler(config, [Source(dataset)], 0, val_fraction=0.3)
     learnt = {int(e) for _ in range(20) for e in sampler.sample().episode}
     seen = {int(e) for batch in held for e in batch.episode}
