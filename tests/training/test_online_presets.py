@@ -1,0 +1,67 @@
+"""Every preset and every ablation starts, runs and goes on, wherever it can be played."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmtk.envs import resolve
+from wmtk.training.online import online
+from wmtk.training.presets import ABLATIONS, PRESETS, training_config
+from wmtk.training.replay import played
+
+# Small enough for a test; everything else is the preset's.
+TINY = {
+    "model.depth": 2,
+    "model.layers": 1,
+    "model.units": 8,
+    "model.rssm.deter": 8,
+    "model.rssm.hidden": 8,
+    "model.rssm.stoch": 2,
+    "model.rssm.classes": 4,
+    "behaviour.layers": 1,
+    "behaviour.units": 8,
+    "behaviour.horizon": 2,
+    "data.batch_size": 2,
+    "data.length": 5,
+    "online.prefill": 20,
+    "online.pretrain": 1,
+    "online.every": 10,
+    "online.envs": 1,
+    "online.evaluate": 40,
+    "online.episodes": 1,
+}
+CATCH, REACH = ("wmtk/Catch-v0", {}), ("wmtk/Reach-v0", {})
+PONG = ("atari_pong", {"time_limit": 240})
+CARTPOLE = ("dmc_cartpole_balance", {"time_limit": 80})
+AGENTS = [
+    *((preset, (), CATCH) for preset in PRESETS),
+    ("atari", (), PONG),
+    ("montezuma", (), PONG),
+    ("tiny", (), PONG),
+    ("dmc_vision", (), CARTPOLE),
+    ("humanoid", (), CARTPOLE),
+    ("tiny", (), CARTPOLE),
+    ("dmc_vision", (), REACH),
+    *(("tiny", (ablation,), CATCH) for ablation in ABLATIONS),
+    *(("tiny", (ablation,), REACH) for ablation in ("binary-latents", "no-discrete-latents")),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("preset", "ablations", "task"),
+    AGENTS,
+    ids=[
+        "-".join([preset, *ablations, task[0].split("/")[-1]]) for preset, ablations, task in AGENTS
+    ],
+)
+def test_it_starts_runs_and_resumes(preset, ablations, task, tmp_path) -> None:
+    name, options = task
+    resolved = resolve(name, **options)
+    config = training_config(preset, ablations, TINY)
+    out = tmp_path / "run"
+    online(resolved, out, config, steps=30, workers=0)
+    before = played(out)
+    run = online(resolved, out, config, steps=before + 20, workers=0, resume=True)
+    assert run.step == config.online.updates_at(before + 20)
+    assert played(out) >= before + 20
