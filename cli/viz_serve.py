@@ -149,10 +149,10 @@ def _run(path: Path, checkpoint: str, device: str) -> RunEntry:
 
     def open_model() -> Dreamer:
         from wmtk.training.device import choose_device
-        from wmtk.training.dreamer import Dreamer
+        from wmtk.training.dreamer import for_play
         from wmtk.training.loading import load
 
-        return Dreamer(load(path, checkpoint, choose_device(device)))
+        return for_play(load(path, checkpoint, choose_device(device)))
 
     return RunEntry(
         name=path.resolve().name,

@@ -64,6 +64,7 @@ def test_a_dream_is_what_the_model_imagines(dreamer: Dreamer, dataset: Dataset) 
     assert look.obs["image"].shape == (1, 64, 64, 1)
     assert look.obs["image"].dtype == np.uint8
     assert look.value is None
+    assert dreamer.learnt(2.0) == 2.0
 
 
 def test_seeds_decide_and_the_first_future_does_not_mind_the_others(dreamer: Dreamer) -> None:

@@ -30,7 +30,7 @@ class Moment:
     value: Numbers | None = None  # (S,), None without a critic
     entropy: Numbers | None = None  # (S,)
     truth: Observation | None = None  # what was recorded, or what the real environment shows
-    true_reward: float | None = None
+    true_reward: float | None = None  # in the model's unit, if there is one
     synced: bool = False  # the model has seen the truth here
 
     def row(self, action: str) -> list[Any]:

@@ -124,6 +124,7 @@ class World:
             truth, reward = self.recording.obs(step), self.recording.reward(step)
         if self.dreamer is None or moment.mind is None:
             return Moment(by, actions, truth=truth, true_reward=reward), None, episode
+        reward = None if reward is None else self.dreamer.learnt(reward)
         before = spread(self.forced(moment, forced), len(actions))
         free = self.dreamer.step(
             before, actions, seed=[self.seed, dice, step], temperature=temperature

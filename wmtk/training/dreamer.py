@@ -86,6 +86,10 @@ class Dreamer:
 
     # --- looking ---
 
+    def learnt(self, reward: float) -> float:
+        """A reward of the task in the unit in which the model expects rewards."""
+        return float(self._model.transformed(torch.tensor(reward)))
+
     @torch.no_grad()
     def look(self, mind: Mind) -> Glimpse:
         """Everything that the model says of states."""
@@ -144,3 +148,13 @@ class Dreamer:
 
 def _number(seed: Sequence[int]) -> int:
     return int(np.random.SeedSequence(list(seed)).generate_state(1)[0])
+
+
+def for_play(loaded: LoadedModel) -> Dreamer:
+    """A dreamer that computes with one core from now on, as does everything in this process.
+
+    A step of a few states is too small to share: one core makes 70 of the paper's size a second,
+    and where others use the machine too, two cores spend most of the time waiting for each other.
+    """
+    torch.set_num_threads(1)
+    return Dreamer(loaded)

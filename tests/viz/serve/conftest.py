@@ -61,6 +61,9 @@ class Toy:
     def act(self, mind: Mind, *, seed: list[int], sample: bool = True) -> Any:
         return np.full(len(mind.deter), 2)
 
+    def learnt(self, reward: float) -> float:
+        return reward
+
     def show(self, mind: Mind) -> dict[str, Any]:
         image = np.zeros((len(mind.deter), 64, 64, 1), np.uint8)
         for future, (deter, codes) in enumerate(zip(mind.deter, mind.codes, strict=True)):

@@ -123,6 +123,22 @@ def test_a_key_that_is_held_moves_the_dream(visit) -> None:
     here.says("facts", f"step {stopped + 1}, ")
 
 
+def test_keys_play_whatever_was_clicked_before(visit, serve, make_catalogue) -> None:
+    here = visit(serve(make_catalogue(runs=2)))
+    here.says("facts", "step 0")
+    here.page.get_by_role("tab", name="Play").click()
+    here.page.get_by_label("nothing: it makes one up").click()
+    here.page.get_by_role("button", name="Start again").click()
+    here.says("facts", "step 0")
+    here.page.keyboard.press("ArrowRight", delay=300)
+    here.says("facts", r"step \d")
+    assert here.page.get_by_role("tab", name="Play").get_attribute("aria-selected") == "true"
+    assert here.page.input_value("#run") == "r0"
+    here.page.get_by_role("tab", name="Play").focus()  # without a mouse, arrows choose the view
+    here.page.keyboard.press("ArrowRight")
+    here.expect(here.page.locator("#view-data")).to_be_visible()
+
+
 def test_time_can_be_gone_back_in_and_forked(visit) -> None:
     here = visit()
     here.says("facts", "step 0")

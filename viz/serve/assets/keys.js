@@ -2,6 +2,7 @@
 
 import { $, make } from "./dom.js";
 
+const MOST_PADS = 9; // buttons on the page
 const SHORTEST = 90; // milliseconds that a tap counts, so that no step misses it
 
 export class Keys {
@@ -80,7 +81,10 @@ export class Keys {
 
   showButtons(controls) {
     this.keys = controls.keys;
-    const pads = controls.buttons.map((button) => {
+    // Of many combinations only their parts are shown: these can be held together.
+    this.parts = controls.buttons.length > MOST_PADS;
+    const shown = controls.buttons.filter((button) => !this.parts || button.parts.length <= 1);
+    const pads = shown.map((button) => {
       const pad = make("button", { class: "pad", title: "Hold to act", tabIndex: -1 }, button.label, make("span", {}, button.sign));
       pad.parts = button.parts;
       const press = (event) => {
@@ -92,7 +96,8 @@ export class Keys {
       for (const type of ["pointerup", "pointerleave", "pointercancel"]) pad.addEventListener(type, release);
       return pad;
     });
-    $("keys").replaceChildren(make("span", { class: "small" }, "Hold: "), ...pads);
+    const how = this.parts ? "Hold one or several: " : "Hold: ";
+    $("keys").replaceChildren(make("span", { class: "small" }, how), ...pads);
   }
 
   showLevers(controls) {
@@ -128,7 +133,10 @@ export class Keys {
     const fitting = pads.filter((pad) => pad.parts.every((part) => this.held.has(part)));
     const most = Math.max(-1, ...fitting.map((pad) => pad.parts.length));
     const chosen = fitting.find((pad) => pad.parts.length === most);
-    for (const pad of pads) pad.classList.toggle("held", pad === chosen);
+    for (const pad of pads) {
+      const together = this.parts && pad.parts.length > 0 && fitting.includes(pad);
+      pad.classList.toggle("held", pad === chosen || together);
+    }
   }
 
   dragWith(stage) {

@@ -62,6 +62,17 @@ function typing(target) {
   return target.tagName === "INPUT" && target.type === "number";
 }
 
+// Who chose something with the mouse wants the keys for playing; who chose it with keys does not.
+let mouse = false;
+document.addEventListener("pointerdown", () => { mouse = true; }, true);
+document.addEventListener("keydown", () => { mouse = false; }, true);
+for (const type of ["change", "click"]) {
+  document.addEventListener(type, (event) => {
+    const done = type === "change" ? event.target.type !== "number" : event.target.closest("button");
+    if (mouse && done) document.activeElement?.blur();
+  });
+}
+
 document.addEventListener("keydown", (event) => {
   if (view === "play" && !typing(event.target)) player.keydown(event);
 });

@@ -125,7 +125,6 @@ export class Player {
 
   onState(state) {
     const { playing, actor, speed, temperature, futures } = state;
-    if (playing && !this.settings.playing) this.note("");
     this.settings = { playing, actor, speed, temperature, futures };
     const button = $("play");
     const label = playing ? "Pause " : "▶ Play ";
@@ -200,6 +199,7 @@ export class Player {
   }
 
   change(changes) {
+    if (changes.playing) this.note("");
     this.settings = { ...this.settings, ...changes };
     this.connection.send("settings", this.settings);
   }
