@@ -117,6 +117,8 @@ class Server:
         try:
             on_ready(self.address)  # the socket listens already: whoever calls now is answered
             self._uvicorn.run(sockets=[self.socket])
+        except KeyboardInterrupt:  # before there was somebody to hear it
+            pass
         finally:
             self.app.state.measurer.stop_all()
             self.engine.stop()
