@@ -138,6 +138,7 @@ class Play:
         moment, look = world.begin(self._settings.futures, self._settings.temperature)
         self._line, self._step = self._lines.begin(moment), 0
         self._tell_started(message)
+        self._tell_state()
         self._show(moment, look)
 
     def _goes_on(self, world: World, message: protocol.Start) -> bool:
@@ -318,11 +319,14 @@ class Play:
         return moment.row("" if moment.action is None else self._action_look.text(moment.action[0]))
 
     def _header(self) -> dict[str, Any]:
+        # Not whether it plays: a frame may be sent later than what was said after it.
+        real = self._world.real if self._world is not None else None
         return {
             "step": self._step,
             "lines": self._lines.describe(),
             "rate": self._rate(),
-            **self._state(),
+            "forced": {str(v): k for v, k in self._forced.items()},
+            "ended": real.ended if real is not None else "",
         }
 
     def _rate(self) -> float:
@@ -331,22 +335,9 @@ class Play:
             return 0.0
         return (len(self._times) - 1) / max(self._times[-1] - self._times[0], 1e-6)
 
-    def _state(self) -> dict[str, Any]:
-        settings = self._settings
-        real = self._world.real if self._world is not None else None
-        return {
-            "playing": settings.playing,
-            "actor": settings.actor,
-            "speed": settings.speed,
-            "temperature": settings.temperature,
-            "futures": settings.futures,
-            "forced": {str(v): k for v, k in self._forced.items()},
-            "recording": self._recording,
-            "ended": real.ended if real is not None else "",
-        }
-
     def _tell_state(self) -> None:
-        self._page.tell("state", **self._state())
+        settings = self._settings.model_dump(exclude={"kind"})
+        self._page.tell("state", **settings, recording=self._recording)
 
     def _tell_started(self, message: protocol.Start) -> None:
         world = self._world

@@ -54,7 +54,7 @@ def make_world(catalogue: Catalogue, shelf: Shelf, asked: protocol.Start) -> Sta
 
 def _real_alone(target: Target, asked: protocol.Start) -> World:
     # As with any collector: going on does not play the same episodes again.
-    seed = [asked.seed, target.dataset.next_episode]
+    seed = [target.seed, target.dataset.next_episode]
     schema = target.dataset.schema
     return World(schema, asked.seed, real=RealWorld(target.task, schema, seed, {"person": HUMAN}))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from wmtk.collect.slot import SlotPlan
 from wmtk.datasets import Dataset
 from wmtk.errors import UsageError
 from wmtk.viz.serve import line as lines
@@ -181,7 +182,7 @@ def test_the_real_twin_steps_along_and_can_be_looked_at(make_play, page) -> None
 
 def test_a_real_episode_ends_and_is_saved_like_any_other(make_play, page) -> None:
     play = make_play(record=True)
-    send(play, "start", source="real", run=None, seed=5)
+    send(play, "start", source="real", run=None)
     assert page.told("started")[-1]["saves"]
     settings(play, playing=True)
     for _ in range(79):
@@ -189,15 +190,18 @@ def test_a_real_episode_ends_and_is_saved_like_any_other(make_play, page) -> Non
     assert play.due == float("inf")
     assert page.last.header["ended"] == "terminated"
     assert page.told("recorded")[-1]["saved"] == 1
-    kept = Dataset.open(play._catalogue.target.dataset.path)
+    target = play._catalogue.target
+    kept = Dataset.open(target.dataset.path)
     episode = kept[0]
     assert episode.length == 79
+    plan = SlotPlan(0, target.task, kept.schema, episode.provenance, (target.seed, 0), None, 1)
+    assert episode.seed == plan.env_seed  # what `wmtk collect --seed` would play first
     assert episode.provenance.policy == "human"
     assert episode.provenance.env_id == "wmtk/Catch-v0"
     assert episode.info["ball"].shape[0] == 80
     send(play, "step")  # nothing follows an end …
     assert play._world.real.steps == 79
-    send(play, "start", source="real", run=None, seed=5)  # … but another episode
+    send(play, "start", source="real", run=None)  # … but another episode
     send(play, "step")
     assert not np.array_equal(episode.obs["image"][0], play._line.at(0).truth["image"])
     assert play._world.real.steps == 1
@@ -227,6 +231,16 @@ def test_a_page_that_does_not_draw_is_waited_for(play, page) -> None:
     play.tick()
     assert page.step == 1
     assert play.due == float("inf")
+
+
+def test_a_frame_that_comes_late_does_not_undo_a_pause(play, page) -> None:
+    """Frames wait for the page, events do not: only events say whether it plays."""
+    settings(play, playing=True)
+    play.tick()
+    late = page.last
+    settings(play, playing=False)
+    assert "playing" not in late.header
+    assert page.told("state")[-1]["playing"] is False
 
 
 def test_what_does_not_fit_is_refused(make_play, page) -> None:

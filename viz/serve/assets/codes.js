@@ -56,7 +56,7 @@ export class Codes {
     if (!this.prior) {
       context.fillStyle = color("soft");
       context.font = "12px system-ui, sans-serif";
-      context.fillText("This model has no codes.", 10, 20);
+      context.fillText("There are no codes.", 10, 20);
       return;
     }
     const [variables, classes] = this.prior.shape;

@@ -46,6 +46,7 @@ VIEWS.forEach((name, index) => {
 connection.addEventListener("hello", ({ detail }) => {
   setText($("status"), `Connected, wmtk ${detail.version}`);
   $("status").className = "";
+  document.body.classList.toggle("human", detail.human);
   browser.greet(detail);
   models.greet(detail);
   player.greet(detail);

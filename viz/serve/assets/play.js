@@ -138,7 +138,6 @@ export class Player {
     $("futures").value = futures;
     $("record").checked = state.recording;
     if (!playing) setText($("rate"), "paused");
-    else if (state.rate) setText($("rate"), `${number(state.rate, 1)} steps a second`);
   }
 
   onRows(frame) {
@@ -157,7 +156,7 @@ export class Player {
 
   onFrame(frame) {
     if (!this.started || frame.start !== this.started.start) return;
-    this.onState(frame);
+    if (this.settings.playing && frame.rate) setText($("rate"), `${number(frame.rate, 1)} steps a second`);
     this.step = frame.step;
     this.line = frame.line;
     this.stage.show(panes(frame, this.started));
@@ -175,7 +174,7 @@ export class Player {
     const row = this.track.rows[frame.step - this.track.first];
     const action = row?.[1] ? `, ${row[0] === "person" ? "you" : row[0]}: ${row[1]}` : "";
     setText($("facts"), `step ${frame.step}${action}`);
-    if (!frame.playing) {
+    if (!this.settings.playing) {
       const names = this.stage.panes.map((pane) => pane.caption).join(", ");
       $("stage").setAttribute("aria-label", `Step ${frame.step}${action}. Shown: ${names}.`);
     }
