@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
+from unittest import mock
 
 import torch
 from run_wmtk import inputs_of, model_trainer
@@ -18,7 +20,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from wmtk.models import piecewise
+from wmtk.models import fast_product, piecewise
+from wmtk.models.fast_product import product
 
 SIDE = 2048  # of the matrices
 FRAMES = 256  # through the second convolution of the paper's encoder, forwards and backwards
@@ -46,9 +49,12 @@ def of_an_update(arrays: Arrays, preset: str) -> int:
     B = len(arrays["reward"])
     one = {key: value[:1] for key, value in arrays.items()}
     trainer = model_trainer(one, preset)
-    # The counter cannot follow gradients that are computed on the way forward.
-    setattr(piecewise, "_worthwhile", lambda _: False)  # noqa: B010 (its name is private)
-    return B * operations(lambda: trainer.update(inputs_of(one), 1))
+    # The counter knows neither gradients computed on the way forward nor oneDNN's products.
+    plain = {piecewise: "_worthwhile", fast_product: "_worthwhile"}
+    with ExitStack() as stack:
+        for module, name in plain.items():
+            stack.enter_context(mock.patch.object(module, name, return_value=False))
+        return B * operations(lambda: trainer.update(inputs_of(one), 1))
 
 
 def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
@@ -64,11 +70,11 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
         out = F.conv2d(frames, weight, stride=2)
         return torch.autograd.grad(out, (frames, weight), gradient)
 
-    counts = operations(lambda: left @ right), operations(convolve)
+    counts = 2 * SIDE**3, operations(convolve)
 
     def run() -> dict[str, float]:
         return {
-            "product": rate(lambda: left @ right, counts[0]),
+            "product": rate(lambda: product(left, right), counts[0]),
             "convolution": rate(convolve, counts[1]),
         }
 

@@ -16,7 +16,8 @@ SIZES = [1, 100, fast_elu._FEW, fast_elu._PIECE, 2 * fast_elu._PIECE + 7]
 def test_values(size: int) -> None:
     x = 4 * torch.randn(size, generator=torch.Generator().manual_seed(size))
     x[0] = 0
-    torch.testing.assert_close(elu(x.clone()), F.elu(x), rtol=0, atol=1e-7)
+    # Three units in the last place of numbers near 1: what torch's sigmoid is good for.
+    torch.testing.assert_close(elu(x.clone()), F.elu(x), rtol=0, atol=3 * 2**-23)
 
 
 def test_extremes() -> None:

@@ -15,6 +15,7 @@ from wmtk.models.fast_conv import (
     transpose_to_few_channels,
 )
 from wmtk.models.fast_elu import elu
+from wmtk.models.fast_product import Linear
 
 SIZE = 64  # height and width of the images
 _PIECE = 512  # frames that an encoder takes at a time on a CPU: less memory, and as fast
@@ -56,10 +57,10 @@ class ConvDecoder(nn.Module):
     def __init__(self, inputs: int, channels: int, depth: int) -> None:
         super().__init__()
         self.depth = depth
-        self.linear = nn.Linear(inputs, 32 * depth)
+        self.linear = Linear(inputs, 32 * depth)
         # A transposed convolution of a 1×1 image is a linear layer, and several times faster
         # as one. Its output is laid out as (5, 5, channels).
-        self.first = nn.Linear(32 * depth, 5 * 5 * 4 * depth, bias=False)
+        self.first = Linear(32 * depth, 5 * 5 * 4 * depth, bias=False)
         self.first_bias = nn.Parameter(torch.zeros(4 * depth))
         self.second = nn.ConvTranspose2d(4 * depth, 2 * depth, 5, stride=2)
         self.third = nn.ConvTranspose2d(2 * depth, depth, 6, stride=2)

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from wmtk.models.fast_product import no_view, outer, product, product_plus
+
 STRIDE = 2
 _FEW = 64  # channels: with less, adding up patches takes longer than their product saves
 _PATCH_NUMBERS = 2**23  # at a time: 32 MB of patches stay in or near the cache
@@ -21,7 +23,10 @@ _PATCH_NUMBERS = 2**23  # at a time: 32 MB of patches stay in or near the cache
 
 def conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """torch's own; weight (out, in, k, k)."""
-    return _last(F.conv2d(_first(x), weight, bias, STRIDE))
+    if not _worthwhile(x):
+        return _last(F.conv2d(_first(x), weight, bias, STRIDE))
+    y: Tensor = _Conv.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return y
 
 
 def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -69,6 +74,33 @@ def _last(x: Tensor) -> Tensor:
     return x.permute(0, 2, 3, 1)
 
 
+class _Conv(torch.autograd.Function):
+    """So that what comes out is no view: overwriting one, as `elu` does, copies its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        y = _last(F.conv2d(_first(x), weight, bias, STRIDE))
+        return no_view(y, y.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = _backward(grads[0], x, weight, False, ctx.needs_input_grad[0])
+        return None if of_x is None else _last(of_x), of_weight, of_bias
+
+
+def _backward(
+    grad: Tensor, x: Tensor, weight: Tensor, transposed: bool, of_x: bool = True
+) -> tuple[Tensor | None, Tensor, Tensor]:
+    """torch's own gradients of a convolution: of x, if it is asked for, of weight and of bias."""
+    found: tuple[Tensor | None, Tensor, Tensor] = torch.ops.aten.convolution_backward(
+        _first(grad), _first(x), weight, [grad.shape[-1]],
+        [STRIDE, STRIDE], [0, 0], [1, 1], transposed, [0, 0], 1, [of_x, True, True],
+    )  # fmt: skip
+    return found
+
+
 # --- patches ----------------------------------------------------------------------------------
 
 
@@ -102,7 +134,7 @@ class _PatchConv(torch.autograd.Function):
         flat = weight.permute(2, 3, 1, 0).reshape(-1, len(weight))  # (k·k·in, out)
         patches = patches_of(x, k)
         y = x.new_empty(*patches.shape[:3], len(weight))
-        torch.addmm(bias, patches.reshape(-1, len(flat)), flat, out=y.view(-1, len(weight)))
+        product_plus(bias, patches.reshape(-1, len(flat)), flat, out=y.view(-1, len(weight)))
         return y
 
     @staticmethod
@@ -112,11 +144,11 @@ class _PatchConv(torch.autograd.Function):
         k = weight.shape[-1]
         patches = patches_of(x, k)
         flat = weight.permute(2, 3, 1, 0).reshape(-1, len(weight))
-        of_weight = patches.reshape(-1, len(flat)).t() @ grad
+        of_weight = outer(patches.reshape(-1, len(flat)), grad)
         of_weight = of_weight.reshape(k, k, -1, len(weight)).permute(3, 2, 0, 1)
         of_x = None
         if ctx.needs_input_grad[0]:
-            of_x = sum_of_patches((grad @ flat.t()).reshape(patches.shape))
+            of_x = sum_of_patches(product(grad, flat.t()).reshape(patches.shape))
         return of_x, of_weight, grad.sum(0)
 
 
@@ -129,7 +161,7 @@ class _PatchTranspose(torch.autograd.Function):
         flat = weight.permute(0, 2, 3, 1).reshape(C, -1)  # (in, k·k·out)
         y = x.new_empty(N, STRIDE * (h - 1) + k, STRIDE * (w - 1) + k, outputs)
         for piece in _pieces(N, h * w * flat.shape[1]):
-            patches = (x[piece].reshape(-1, C) @ flat).reshape(-1, h, w, k, k, outputs)
+            patches = product(x[piece].reshape(-1, C), flat).reshape(-1, h, w, k, k, outputs)
             torch.add(sum_of_patches(patches), bias, out=y[piece])
         return y
 
@@ -143,8 +175,8 @@ class _PatchTranspose(torch.autograd.Function):
         of_x, of_weight = torch.empty_like(x), torch.zeros_like(flat)
         for piece in _pieces(N, h * w * flat.shape[1]):
             patches = patches_of(grad[piece], k).reshape(-1, flat.shape[1])
-            of_weight.addmm_(x[piece].reshape(-1, C).t(), patches)
-            of_x[piece] = (patches @ flat.t()).reshape(-1, h, w, C)
+            of_weight += outer(x[piece].reshape(-1, C), patches)
+            of_x[piece] = product(patches, flat.t()).reshape(-1, h, w, C)
         of_weight = of_weight.reshape(C, k, k, -1).permute(0, 3, 1, 2)
         return of_x, of_weight, grad.sum((0, 1, 2))
 
@@ -174,11 +206,8 @@ class _BlockTranspose(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight = ctx.saved_tensors
-        stride = [STRIDE, STRIDE]
-        of_x, of_weight, of_bias = torch.ops.aten.convolution_backward(
-            _first(grads[0]), _first(x), weight, [weight.shape[1]],
-            stride, [0, 0], [1, 1], True, [0, 0], 1, [True, True, True],
-        )  # fmt: skip
+        of_x, of_weight, of_bias = _backward(grads[0], x, weight, True)
+        assert of_x is not None
         return _last(of_x), of_weight, of_bias, None
 
 

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wmtk.models.fast_elu import elu, elu_gradient
+from wmtk.models.fast_product import outer, product, product_plus
 from wmtk.models.latents import Categorical
 from wmtk.models.layers import MLP
 
@@ -57,9 +58,9 @@ class GatheredMLP:
 
         Of deter (M, D), and of what a GatheredLinear of `of_stoch` and `bias` gave (M, U).
         """
-        x = torch.addmm(gathered, deter, self.of_deter, out=outputs[0])
+        x = product_plus(gathered, deter, self.of_deter, out=outputs[0])
         for (bias, weight), y in zip(self._others, outputs[1:], strict=True):
-            x = torch.addmm(bias, elu(x), weight, out=y)
+            x = product_plus(bias, elu(x), weight, out=y)
         return x
 
 
@@ -81,10 +82,10 @@ class _WithGradient(torch.autograd.Function):
         by_weight: list[Tensor] = []
         by_bias: list[Tensor] = []
         for i in reversed(range(count)):
-            by_weight.append(grad.t() @ inputs[i])
+            by_weight.append(outer(grad, inputs[i]))
             by_bias.append(grad.sum(0))
             if i:
-                grad = elu_gradient(grad @ weights[i], inputs[i])
+                grad = elu_gradient(product(grad, weights[i]), inputs[i])
         nothing = [None] * (count + 2)
         return (*nothing, *reversed(by_weight), *reversed(by_bias))
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.models.fast_elu import elu
+from wmtk.models.fast_product import Linear
 
 
 def initialise(module: nn.Module) -> None:
@@ -33,8 +34,8 @@ class MLP(nn.Module):
     def __init__(self, inputs: int, outputs: int, layers: int, units: int) -> None:
         super().__init__()
         sizes = [inputs] + [units] * layers
-        self.hidden = nn.ModuleList(nn.Linear(n, m) for n, m in pairwise(sizes))
-        self.out = nn.Linear(sizes[-1], outputs)
+        self.hidden = nn.ModuleList(Linear(n, m) for n, m in pairwise(sizes))
+        self.out = Linear(sizes[-1], outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.hidden:
@@ -56,7 +57,7 @@ class GRUCell(nn.Module):
     def __init__(self, inputs: int, size: int, *, layer_norm: bool) -> None:
         super().__init__()
         self.layer_norm = layer_norm
-        self.linear = nn.Linear(inputs + size, 3 * size, bias=not layer_norm)
+        self.linear = Linear(inputs + size, 3 * size, bias=not layer_norm)
         self.norm = nn.LayerNorm(3 * size, eps=self.epsilon) if layer_norm else nn.Identity()
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from wmtk.config import Config
 from wmtk.models.fast_elu import elu
+from wmtk.models.fast_product import Linear
 from wmtk.models.latents import Binary, Categorical, Gaussian, Latent
 from wmtk.models.layers import GRUCell, initialise_as_one
 from wmtk.models.scan import observe_scan
@@ -66,14 +67,14 @@ class RSSM(nn.Module):
         D, U = config.deter, config.hidden
         # The first layers are split by input: what does not depend on the state before is
         # computed for all steps at once, outside of the loop over time.
-        self.from_stoch = nn.Linear(self.latent.size, U, bias=False)
-        self.from_action = nn.Linear(action_size, U)
+        self.from_stoch = Linear(self.latent.size, U, bias=False)
+        self.from_action = Linear(action_size, U)
         self.cell = GRUCell(U, D, layer_norm=config.layer_norm)
-        self.prior_hidden = nn.Linear(D, U)
-        self.prior_stats = nn.Linear(U, self.latent.stats_size)
-        self.post_from_deter = nn.Linear(D, U, bias=False)
-        self.post_from_embed = nn.Linear(embed_size, U)
-        self.post_stats = nn.Linear(U, self.latent.stats_size)
+        self.prior_hidden = Linear(D, U)
+        self.prior_stats = Linear(U, self.latent.stats_size)
+        self.post_from_deter = Linear(D, U, bias=False)
+        self.post_from_embed = Linear(embed_size, U)
+        self.post_stats = Linear(U, self.latent.stats_size)
 
     def initialise(self) -> None:
         """Glorot bounds of the layers that are split by input."""

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from wmtk.models.fast_elu import elu
+from wmtk.models.fast_product import outer, product, product_plus
 from wmtk.models.latents import Latent
 from wmtk.models.layers import GRUCell
 
@@ -95,8 +96,8 @@ class _ObserveScan(torch.autograd.Function):
             if resets[t]:
                 deter, stoch = deter * keep[t], stoch * keep[t]
             before.append(stoch)
-            torch.cat([elu(torch.addmm(action, stoch, w_stoch_t)), deter], -1, out=x)
-            torch.mm(x, w_cell_t, out=part)
+            torch.cat([elu(product_plus(action, stoch, w_stoch_t)), deter], -1, out=x)
+            part.copy_(product(x, w_cell_t))
             if norm_weight is None:
                 part += cell_bias
             else:
@@ -111,8 +112,8 @@ class _ObserveScan(torch.autograd.Function):
             torch.tanh(reset * c, out=candidate)
             torch.sigmoid(u + GRUCell.update_bias, out=update)
             deter = torch.lerp(deter, candidate, update, out=following)
-            torch.addmm(embed, deter, w_deter_t, out=hid)
-            torch.addmm(b_stats, elu(hid), w_stats_t, out=stat)
+            product_plus(embed, deter, w_deter_t, out=hid)
+            product_plus(b_stats, elu(hid), w_stats_t, out=stat)
             stoch = latent.draw(stat, noise[t])
             stochs.append(stoch)
         drawn, started = torch.stack(stochs), torch.stack(before)
@@ -155,19 +156,19 @@ class _ObserveScan(torch.autograd.Function):
             of_stat, slop, of_hid, of_part, part, mean, rstd, stays, of_act = row[:9]
             d_stat, d_hid, d_norm, d_part, d_action = row[9:]
             torch.add(of_stat, latent.pull_back(slop, d_stoch), out=d_stat)
-            torch.mul(d_stat @ w_stats, of_hid, out=d_hid)
-            d_deter = torch.addmm(d_deter, d_hid, w_deter)
+            torch.mul(product(d_stat, w_stats), of_hid, out=d_hid)
+            d_deter = product_plus(d_deter, d_hid, w_deter)
             torch.mul(of_part, d_deter.unsqueeze(1), out=d_norm)
             if norm_weight is not None:
                 d_part[:] = aten.native_layer_norm_backward(
                     d_norm.flatten(1), part, [3 * D], mean, rstd, norm_weight, cell_bias,
                     [True, False, False],
                 )[0]  # fmt: skip
-            d_input = d_part @ w_cell
+            d_input = product(d_part, w_cell)
             torch.mul(d_input[:, :U], of_act, out=d_action)
             if t > 0:
                 d_before = torch.addcmul(d_input[:, U:], d_deter, stays)
-                d_stoch = d_action @ w_stoch
+                d_stoch = product(d_action, w_stoch)
                 if ctx.resets[t]:
                     d_before, d_stoch = d_before * keep[t], d_stoch * keep[t]
                 d_deter, d_stoch = of_deters[t - 1] + d_before, of_stochs[t - 1] + d_stoch
@@ -197,4 +198,4 @@ def _elu_slope(y: Tensor) -> Tensor:
 
 def _product(grads: Tensor, inputs: Tensor) -> Tensor:
     """The gradient of a weight: outputs (T, B, O) and inputs (T, B, I) → (O, I)."""
-    return grads.flatten(0, 1).t() @ inputs.flatten(0, 1)
+    return outer(grads.flatten(0, 1), inputs.flatten(0, 1))

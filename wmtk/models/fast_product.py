@@ -1,0 +1,123 @@
+"""Matrix products of oneDNN, where they are faster than those that torch takes by itself.
+
+On a CPU torch multiplies matrices with MKL, which uses half of the vector width of AMD processors
+with AVX-512: there, oneDNN, which torch has for convolutions, is about twice as fast at the same
+product in float32. Everywhere else, and for small products, all of this is torch's own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+_FEW = 2**22  # multiplications: with less, the call costs more than it saves
+_MANY = 1024  # rows: with less, a convolution sums up outer products more slowly
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """a (M, K) @ b (K, N); transposed views cost no copy."""
+    if not _worthwhile(a, b):
+        return a @ b
+    return _onednn(a, b, None)
+
+
+def product_plus(bias: Tensor, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+    """bias (N,) or (M, N) + a (M, K) @ b (K, N), like `torch.addmm`."""
+    if not _worthwhile(a, b):
+        return torch.addmm(bias, a, b, out=out)
+    found = _onednn(a, b, bias)
+    return found if out is None else out.copy_(found)
+
+
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    """The sum over rows of their outer products: a (M, N), b (M, K) → a.t() @ b, (N, K)."""
+    if len(a) < _MANY or not _worthwhile(a.t(), b):
+        return product(a.t(), b)
+    # The gradient of a convolution's weight, for a kernel of one pixel. It needs no copy of `a`.
+    M = len(a)
+    x = b.contiguous().view(1, 1, M, -1).permute(0, 3, 1, 2)  # (1, K, 1, M), channels last
+    y = a.contiguous().view(1, 1, M, -1).permute(0, 3, 1, 2)  # (1, N, 1, M)
+    weight = x.new_empty(a.shape[1], b.shape[1], 1, 1)
+    found: Tensor = torch.ops.aten.convolution_backward(
+        y, x, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, False]
+    )[1]
+    return found.flatten(1)
+
+
+class Linear(nn.Linear):
+    """A linear layer whose products, of its gradients too, are those of this module."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not _worthwhile(x.reshape(-1, x.shape[-1]), self.weight.t()):
+            return F.linear(x, self.weight, self.bias)
+        y: Tensor = _Linear.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return y
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        y = _onednn(x.reshape(-1, x.shape[-1]), weight.t(), bias)
+        return no_view(y, (*x.shape[:-1], len(weight)))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        grad = grads[0].reshape(-1, len(weight))
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            product(grad, weight).view(x.shape) if needs_x else None,
+            outer(grad, x.reshape(-1, x.shape[-1])) if needs_weight else None,
+            grad.sum(0) if needs_bias else None,
+        )
+
+
+def no_view(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The same numbers in another shape, which autograd lets others overwrite without copying."""
+    found: Tensor = torch.ops.aten._unsafe_view(x, shape)
+    return found
+
+
+def _onednn(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+    vector = bias if bias is not None and bias.ndim == 1 else None
+    linear = torch.ops.mkldnn._linear_pointwise
+    found: Tensor = linear(_dense(a), _dense(b).t(), vector, "none", [], "")
+    # A bias for each row is added afterwards: as a part of the product, one that lies scattered
+    # in memory makes it a thousand times slower.
+    return found if bias is None or bias.ndim == 1 else found.add_(bias)
+
+
+def _dense(x: Tensor) -> Tensor:
+    """The same matrix without gaps in memory; transposed ones have none."""
+    return x if x.is_contiguous() or x.t().is_contiguous() else x.contiguous()
+
+
+def _worthwhile(a: Tensor, b: Tensor) -> bool:
+    return (
+        len(a) * b.numel() >= _FEW
+        and a.dtype == b.dtype == torch.float32
+        and a.device.type == "cpu"
+        and narrow_products()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+    )
+
+
+@functools.cache
+def narrow_products() -> bool:
+    """Whether torch's own products leave half of this processor unused."""
+    info = Path("/proc/cpuinfo")
+    return (
+        torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and info.exists()
+        and "AuthenticAMD" in info.read_text()
+    )
