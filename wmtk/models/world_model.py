@@ -41,6 +41,8 @@ class WorldModelConfig(Config):
     # What becomes of rewards before they are learnt, never of those that are stored. The paper's
     # for Atari is tanh; other tasks need none.
     reward_transform: Literal["tanh"] | None = None
+    # Whether decoders begin at the mean colour of the first batch, or at grey as the paper's do.
+    start_at_mean: bool = False
 
 
 class Inputs(NamedTuple):
@@ -148,6 +150,18 @@ class WorldModel(nn.Module):
         return out
 
     # --- learning ---
+
+    @torch.no_grad()
+    def start_at_mean(self, inputs: Inputs) -> None:
+        """Let the decoders begin at the mean colour of a batch.
+
+        Until they have found it, every code is pushed towards whatever is less wrong on the whole,
+        and at a high rate all of them soon stand for that and nothing else.
+        """
+        for key in self.images:
+            decoder = self.decoders[_safe(key)]
+            assert isinstance(decoder, ConvDecoder), decoder
+            decoder.last.bias.copy_(to_float(inputs.obs[key][inputs.mask]).mean((0, 1, 2)))
 
     def loss(self, inputs: Inputs) -> tuple[Tensor, State, dict[str, Tensor]]:
         """The loss of a batch, its posterior states, and what to log."""

@@ -12,7 +12,7 @@ from wmtk.models.behaviour import Behaviour
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
 from wmtk.training.acting import ActorPolicy
-from wmtk.training.checkpoint import Checkpoint, restore_module
+from wmtk.training.checkpoint import Checkpoint
 from wmtk.training.loop import Report, Stage
 from wmtk.training.metrics import MetricsLog
 from wmtk.training.model_trainer import ModelTrainer
@@ -43,9 +43,7 @@ class Agent:
 
     def take_over(self, saved: Checkpoint) -> None:
         """Begin with the networks of another run: its model, and its policy if it has one."""
-        restore_module("model", self.model.model, saved.tensors)
-        if any(name.startswith("adam/model/") for name in saved.tensors):
-            self.model.restore(saved.tensors)
+        self.model.take_over(saved.tensors)
         self.policy.trainer.take_over(saved.tensors)
 
     def player(self, *, sample: bool, seed: Sequence[int]) -> ActorPolicy:

@@ -38,12 +38,16 @@ class ModelTrainer:
         scaler = make_scaler(device, config.precision)
         self.optimizer = Optimizer(config.optimizer, self.model.parameters(), scaler)
         self._spikes = SpikeDetector()
+        self._begins = config.model.start_at_mean
 
     def inputs(self, batch: Batch) -> Inputs:
         return to_inputs(batch, self.actions, self.device)
 
     def update(self, inputs: Inputs, step: int) -> tuple[State, dict[str, Tensor]]:
         """One gradient step; the posterior states, detached, and what to log."""
+        if self._begins:
+            self.model.start_at_mean(inputs)
+            self._begins = False
         loss, post, metrics = self.model.loss(inputs)
         batch = {"action": inputs.action, "reward": inputs.reward}
         batch |= {f"obs/{key}": rows for key, rows in inputs.obs.items()}
@@ -121,9 +125,17 @@ class ModelTrainer:
         state = scaler.state_dict()
         return {"scaler/model": torch.tensor([state["scale"], state["_growth_tracker"]])}
 
+    def take_over(self, tensors: Mapping[str, Tensor]) -> None:
+        """Begin with a model that was saved, and with its optimiser if that was saved too."""
+        restore_module("model", self.model, tensors)
+        self._begins = False
+        if any(name.startswith("adam/model/") for name in tensors):
+            self.restore(tensors)
+
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         restore_module("model", self.model, tensors)
         restore_optimizer("adam/model", self.optimizer.adam, tensors)
+        self._begins = False
         if self.optimizer.scaler is not None and "scaler/model" in tensors:
             scale, tracker = tensors["scaler/model"].tolist()
             now = self.optimizer.scaler.state_dict()
