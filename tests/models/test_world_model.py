@@ -46,6 +46,19 @@ def glorot(inputs: int, outputs: int) -> float:
     return float((6 / (inputs + outputs)) ** 0.5)
 
 
+def test_decoders_can_begin_at_the_mean_colour_of_what_is_no_padding() -> None:
+    spec = ArraySpec("box", (64, 64, 3), "uint8", 0, 255)
+    batch = inputs({"image": spec})
+    batch.obs["image"][:] = torch.tensor([0, 51, 255], dtype=torch.uint8)
+    batch.mask[1, 3:] = False
+    batch.obs["image"][1, 3:] = 77  # padding
+    model = WorldModel(TINY, {"image": spec}, action_size=3)
+    model.start_at_mean(batch)
+    decoder = model.decoders["image"]
+    assert isinstance(decoder, ConvDecoder)
+    torch.testing.assert_close(decoder.last.bias, torch.tensor([-0.5, -0.3, 0.5]))
+
+
 def test_weights_begin_as_in_the_reference() -> None:
     """Uniform within Glorot's bounds of each layer, also where one is computed in parts."""
     torch.manual_seed(0)

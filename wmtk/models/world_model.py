@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from wmtk.config import Config
 from wmtk.errors import ConfigError
 from wmtk.models import losses
-from wmtk.models.convolution import ConvDecoder, ConvEncoder, check_image, to_float
+from wmtk.models.convolution import ConvDecoder, ConvEncoder, check_image, to_float, weights
 from wmtk.models.fast_elu import elu
 from wmtk.models.latents import Categorical
 from wmtk.models.layers import MLP, initialise
@@ -161,7 +161,8 @@ class WorldModel(nn.Module):
         for key in self.images:
             decoder = self.decoders[_safe(key)]
             assert isinstance(decoder, ConvDecoder), decoder
-            decoder.last.bias.copy_(to_float(inputs.obs[key][inputs.mask]).mean((0, 1, 2)))
+            _, bias = weights(decoder.last)
+            bias.copy_(to_float(inputs.obs[key][inputs.mask]).mean((0, 1, 2)))
 
     def loss(self, inputs: Inputs) -> tuple[Tensor, State, dict[str, Tensor]]:
         """The loss of a batch, its posterior states, and what to log."""
@@ -191,12 +192,12 @@ class WorldModel(nn.Module):
         seen = feat if config.image_gradients else feat.detach()
         rewarded = feat if config.reward_gradients else feat.detach()
         terms = {}
-        weights = losses.mean_weights(mask).flatten()
+        shares = losses.mean_weights(mask).flatten()
         for key in self.images:
             decoder = self.decoders[_safe(key)]
             assert isinstance(decoder, ConvDecoder), decoder
             image = inputs.obs[key].flatten(0, 1)
-            nll = image_nll(decoder, seen.flatten(0, 1), image, weights)
+            nll = image_nll(decoder, seen.flatten(0, 1), image, shares)
             terms[f"image/{key}"] = config.image_scale * nll
         if self.vectors:
             nll = losses.gaussian_nll(self.vector_decoder(seen), self.vector(inputs.obs), 1)

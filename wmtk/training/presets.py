@@ -65,7 +65,7 @@ PRESETS: Mapping[str, Changes] = {
         "model.units": 128,
         "model.rssm.deter": 128,
         "model.rssm.hidden": 128,
-        "model.rssm.stoch": 16,
+        "model.rssm.stoch": 32,
         "model.rssm.classes": 16,
         "model.discount": 0.99,
         # At such a rate codes may be stuck before decoders know what the background looks like.

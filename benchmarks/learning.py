@@ -1,0 +1,256 @@
+"""Learning curves over seeds, by the commands that anybody can type, for docs/results.md.
+
+    python benchmarks/learning.py --folder runs/learning offline-catch offline-reach
+    python benchmarks/learning.py --folder runs/learning online-catch --markdown docs/results.md
+
+Every command is printed. What is there already is not done again, and what was interrupted goes
+on: the same line after a break, or on another day, ends with the same tables and charts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as iio
+import numpy as np
+from rich.console import Console
+from timing import Table, write_markdown
+
+from wmtk.envs import resolve
+from wmtk.envs.references import known_returns
+from wmtk.training.metrics import read_metrics
+from wmtk.viz.curves import COLORS, QUIET, Curve, Panel, curve_chart
+from wmtk.viz.metrics.bootstrap import Estimate
+
+SEEDS = (0, 1, 2)
+KEPT = {"cadence.checkpoint": 2000, "cadence.keep": 100}  # to draw a curve of
+IMAGES = Path("docs/images")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A task and how it is learnt; with `policy` updates offline, from random play."""
+
+    title: str
+    task: str
+    steps: int  # that are played in all
+    model: int = 0  # updates
+    policy: int = 0  # updates
+    settings: Mapping[str, object] = field(default_factory=dict)
+    options: tuple[str, ...] = ()  # of the command that learns
+    penalty: float = 0.0
+    episodes: int = 200  # of the last test
+
+
+CATCH, REACH, CARTPOLE = "wmtk/Catch-v0", "wmtk/Reach-v0", "dmc_cartpole_balance"
+
+EXPERIMENTS = {
+    "offline-catch": Experiment("Catch, from random play", CATCH, 20_000, 16_000, 14_000),
+    "offline-reach": Experiment("Reach, from random play", REACH, 20_000, 16_000, 14_000),
+    "online-catch": Experiment("Catch, online", CATCH, 16_000, options=("--preset", "tiny")),
+    "online-reach": Experiment("Reach, online", REACH, 16_000, options=("--preset", "tiny")),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    seed: int
+    minutes: float  # on the clock, of learning
+    test: dict[str, Any]  # what `wmtk eval --json` says
+    at: list[int]  # updates offline, agent steps online
+    curve: Estimate  # of the return there
+    imagined: Estimate | None = None  # offline: what the critic expected, discounted
+    real: Estimate | None = None  # and what came, discounted
+
+
+class Lab:
+    """Where runs are, and the commands that make them."""
+
+    def __init__(self, folder: Path, console: Console) -> None:
+        self.folder, self._console = folder, console
+
+    def command(self, *words: object) -> str:
+        """Run `wmtk …` with one thread in the folder; what it printed."""
+        line = ["wmtk", *map(str, words)]
+        self._console.print(f"$ {shlex.join(line)}", highlight=False, soft_wrap=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "wmtk.cli", *line[1:]],
+            cwd=self.folder, check=False, capture_output=True, text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        if done.returncode:
+            raise SystemExit(f"{shlex.join(line)}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def once(self, name: str, *words: object) -> Any:
+        """The same for commands with JSON, unless it was done before; the JSON, with seconds."""
+        path = self.folder / f"{name}.json"
+        if not path.exists():
+            began = time.monotonic()
+            found = json.loads(self.command(*words, "--json"))
+            seconds = time.monotonic() - began
+            path.write_text(json.dumps({"result": found, "seconds": seconds}) + "\n")
+        return json.loads(path.read_text())
+
+
+def learn(lab: Lab, name: str, seed: int) -> Outcome:
+    """One seed of an experiment: what is learnt from it, tested in new episodes."""
+    return (_offline if EXPERIMENTS[name].policy else _online)(lab, name, seed)
+
+
+def _offline(lab: Lab, name: str, seed: int) -> Outcome:
+    chosen, model = EXPERIMENTS[name], f"{name.removesuffix('-careful')}-{seed}-model"
+    policy, again = f"{name}-{seed}-policy", ("--seed", seed, "--resume")
+    options = ("--preset", "tiny", *_sets(chosen.settings), *chosen.options)
+    to = ("--out", model, "--steps", chosen.model)
+    first = lab.once(model, "train-model", data_of(chosen), *to, *options, *again)
+    options = (*_sets(KEPT), *(("--penalty", chosen.penalty) if chosen.penalty else ()))
+    to = ("--out", policy, "--steps", chosen.policy)
+    second = lab.once(policy, "train-policy", model, *to, *options, *again)
+    few = ("--episodes", 50, "--checkpoints", 8)
+    curves = lab.once(f"{policy}-returns", "viz", "returns", policy, *few)["result"]
+    return Outcome(
+        seed=seed,
+        minutes=(first["seconds"] + second["seconds"]) / 60,
+        test=_tested(lab, policy, chosen),
+        at=curves["updates"],
+        curve=_estimate(curves["returns"]),
+        imagined=_estimate(curves["imagined"]),
+        real=_estimate(curves["discounted"]),
+    )
+
+
+def _online(lab: Lab, name: str, seed: int) -> Outcome:
+    chosen, run = EXPERIMENTS[name], f"{name}-{seed}"
+    options = (*_sets(chosen.settings), *chosen.options, "--seed", seed, "--resume")
+    to = ("--out", run, "--steps", chosen.steps)
+    learnt = lab.once(run, "online", chosen.task, *to, *options)
+    reports = [r for r in read_metrics(lab.folder / run) if r.get("eval/return") is not None]
+    return Outcome(
+        seed=seed,
+        minutes=learnt["seconds"] / 60,
+        test=_tested(lab, run, chosen),
+        at=[int(report["steps/agent"] or 0) for report in reports],
+        curve=_plain([report["eval/return"] or 0.0 for report in reports]),
+    )
+
+
+def _tested(lab: Lab, run: str, chosen: Experiment) -> dict[str, Any]:
+    result: dict[str, Any] = lab.once(f"{run}-eval", "eval", run, "--episodes", chosen.episodes)
+    return dict(result["result"])
+
+
+def _sets(settings: Mapping[str, object]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def data_of(chosen: Experiment) -> str:
+    """The dataset of random play that an experiment is of."""
+    return f"{_slug(chosen.task)}.zarr"
+
+
+def _slug(task: str) -> str:
+    return task.partition("/")[2].partition("-")[0].lower() or task
+
+
+def _estimate(parts: Sequence[Sequence[float]]) -> Estimate:
+    """The mean over episodes at each checkpoint, with twice its standard error on both sides."""
+    means = np.array([np.mean(part) for part in parts])
+    errors = np.array([2 * np.std(part) / len(part) ** 0.5 for part in parts])
+    return Estimate(means, means - errors, means + errors)
+
+
+def _plain(values: Sequence[float]) -> Estimate:
+    numbers = np.array(values, np.float64)
+    nothing = np.full(numbers.shape, np.nan)
+    return Estimate(numbers, nothing, nothing)
+
+
+def table_of(name: str, outcomes: Sequence[Outcome]) -> Table:
+    chosen = EXPERIMENTS[name]
+    known = known_returns(resolve(chosen.task))
+    *_, best = known or ["–"]
+    note = ", ".join(f"{who}: {value:g}" for who, value in known.items())
+    columns = ("seed", "mean return (95% interval)", f"of random to {best}", "minutes, one core")
+    table = Table(chosen.title, columns, f"{chosen.episodes} episodes each. {note}".strip())
+    for outcome in outcomes:
+        test = outcome.test
+        mean, low, high = (f"{test[key]:.2f}" for key in ("mean", "low", "high"))
+        reached = test["reached"].get(best)
+        share = "–" if reached is None else f"{reached:.0%}"
+        table.add(outcome.seed, f"{mean} ({low} to {high})", share, f"{outcome.minutes:.1f}")
+    return table
+
+
+def chart_of(name: str, outcomes: Sequence[Outcome]) -> None:
+    """A curve for each seed, with the returns that are known as lines."""
+    chosen = EXPERIMENTS[name]
+    shortest = min(len(outcome.at) for outcome in outcomes)
+    places = [f"{number / 1000:g}k" for number in outcomes[0].at[:shortest]]
+
+    def curves(part: str, suffix: str = "") -> list[Curve]:
+        return [
+            Curve(f"seed {o.seed}{suffix}", _first(getattr(o, part), shortest), COLORS[k])
+            for k, o in enumerate(outcomes)
+        ]
+
+    known = [
+        Curve(who, _plain([value] * shortest), QUIET, dashed=True)
+        for who, value in known_returns(resolve(chosen.task)).items()
+    ]
+    over = "updates of the policy" if chosen.policy else "agent steps"
+    panels = [Panel(f"Return over {over}", [*curves("curve"), *known], places=places)]
+    if chosen.policy:
+        both = [*curves("real"), *(_dashed(c) for c in curves("imagined", ", imagined"))]
+        panels.append(Panel("Discounted: real, and imagined (dashed)", both, places=places))
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    iio.imwrite(IMAGES / f"results-{name}.png", curve_chart(panels, title=chosen.title))
+
+
+def _first(values: Estimate, count: int) -> Estimate:
+    return Estimate(values.value[:count], values.low[:count], values.high[:count])
+
+
+def _dashed(curve: Curve) -> Curve:
+    return Curve(curve.name, curve.values, curve.color, dashed=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="+", choices=EXPERIMENTS)
+    parser.add_argument("--folder", type=Path, required=True, help="where the runs are kept")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument("--jobs", type=int, default=2, help="seeds side by side, a thread each")
+    parser.add_argument("--markdown", type=Path, help="a file to put the tables into")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    lab = Lab(args.folder, console)
+    for name in args.names:
+        chosen = EXPERIMENTS[name]
+        if chosen.policy:
+            data = data_of(chosen)
+            options = ("--steps", chosen.steps, "--envs", 8, "--seed", 0)
+            lab.once(data, "collect", chosen.task, "--out", data, *options)
+        with ThreadPoolExecutor(args.jobs) as pool:
+            outcomes = list(pool.map(lambda seed: learn(lab, name, seed), args.seeds))  # noqa: B023
+        table = table_of(name, outcomes)
+        table.show(console)
+        chart_of(name, outcomes)
+        if args.markdown:
+            write_markdown(args.markdown, name, [table])
+
+
+if __name__ == "__main__":
+    main()
