@@ -56,8 +56,8 @@ class Experiment:
 CATCH, REACH, CARTPOLE = "wmtk/Catch-v0", "wmtk/Reach-v0", "dmc_cartpole_balance"
 
 EXPERIMENTS = {
-    "offline-catch": Experiment("Catch, from random play", CATCH, 20_000, 16_000, 14_000),
-    "offline-reach": Experiment("Reach, from random play", REACH, 20_000, 16_000, 14_000),
+    "offline-catch": Experiment("Catch, from random play", CATCH, 20_000, 16_000, 16_000),
+    "offline-reach": Experiment("Reach, from random play", REACH, 20_000, 16_000, 16_000),
     "online-catch": Experiment("Catch, online", CATCH, 16_000, options=("--preset", "tiny")),
     "online-reach": Experiment("Reach, online", REACH, 16_000, options=("--preset", "tiny")),
 }

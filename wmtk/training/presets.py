@@ -67,7 +67,9 @@ PRESETS: Mapping[str, Changes] = {
         "model.rssm.hidden": 128,
         "model.rssm.stoch": 32,
         "model.rssm.classes": 16,
-        "model.discount": 0.99,
+        # The small games are decided within some twenty steps, and a critic that looks further than
+        # that is less sure of them.
+        "model.discount": 0.95,
         # At such a rate codes may be stuck before decoders know what the background looks like.
         "model.start_at_mean": True,
         "optimizer.rate": {"start": 1e-5, "end": 1e-3, "steps": 300},
