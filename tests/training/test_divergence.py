@@ -17,14 +17,17 @@ from wmtk.training.train_model import train_model
 
 
 @pytest.fixture
-def trainer(dataset, config) -> ModelTrainer:
-    torch.manual_seed(0)
-    return ModelTrainer(config, dataset.schema, torch.device("cpu"))
+def batch(dataset):
+    return SequenceSampler(dataset, batch_size=2, length=6).sample()
 
 
 @pytest.fixture
-def batch(dataset):
-    return SequenceSampler(dataset, batch_size=2, length=6).sample()
+def trainer(dataset, config, batch) -> ModelTrainer:
+    """After one update: the first batch also says where decoders begin."""
+    torch.manual_seed(0)
+    made = ModelTrainer(config, dataset.schema, torch.device("cpu"))
+    made.update(made.inputs(batch), 1)
+    return made
 
 
 def weights(trainer: ModelTrainer) -> dict[str, torch.Tensor]:
@@ -103,6 +106,7 @@ def test_the_command_says_so_with_its_exit_code(make_dataset, small, run_wmtk, t
     data = make_dataset(change=poison, lengths=(6,) * 60)
     options = ("--out", tmp_path / "run", *small, "--val-fraction", 0, "--device", "cpu")
     options += ("--set", "cadence.checkpoint=1", "--set", "data.batch_size=1")
+    options += ("--set", "optimizer.rate=1e-3")
     done = run_wmtk("train-model", data.path, *options)
     assert done.exit_code == 1
     assert "error: Update " in done.stderr

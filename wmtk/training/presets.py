@@ -84,9 +84,9 @@ PRESETS: Mapping[str, Changes] = {
         "data.length": 8,
         "online.prefill": 1000,
         "online.pretrain": 100,
-        "online.every": 4,
+        "online.every": 1,
         "online.envs": 4,
-        "online.evaluate": 2000,
+        "online.evaluate": 1000,
         "online.episodes": 10,
     },
 }
