@@ -101,12 +101,12 @@ def _dense(x: Tensor) -> Tensor:
 
 def _worthwhile(a: Tensor, b: Tensor) -> bool:
     return (
-        len(a) * b.numel() >= _FEW
+        not torch.compiler.is_compiling()
+        and len(a) * b.numel() >= _FEW
         and a.dtype == b.dtype == torch.float32
         and a.device.type == "cpu"
         and narrow_products()
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
     )
 
 
