@@ -10,7 +10,7 @@ import typer
 from wmtk.cli import console
 from wmtk.cli.console import human_count
 from wmtk.cli.online_report import result_of, show_result
-from wmtk.cli.online_view import showing
+from wmtk.cli.online_view import pace_of, showing
 from wmtk.cli.playing import echo, warn
 from wmtk.cli.stopping import StopOnSignal
 from wmtk.cli.training import PRESET, config_of, existing_run, say, source_of
@@ -124,7 +124,7 @@ def online(
     resolved = _resolve(task, options or [], before)
     echo(resolved, before.about["seed"] if before else seed or 0)
     sources = [source_of(text) for text in data or []]
-    pace = f"one update every {config.online.every:g} steps"
+    pace = f"one update every {pace_of(config.online)}"
     say(f"{_origin(before, preset, init)} on {chosen}; {pace}")
     stopping = StopOnSignal("Stopping; once more ends at once.")
     batch = config.data.batch_size * config.data.length

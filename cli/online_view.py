@@ -32,6 +32,11 @@ BARS = "▁▂▃▄▅▆▇█"
 PARTS = ("collect", "data wait", "model", "behaviour", "eval")
 
 
+def pace_of(config: OnlineConfig) -> str:
+    """How often there is an update, after the word "every"."""
+    return "step" if config.every == 1 else f"{config.every:g} steps"
+
+
 class View:
     """How far a run is, from what it tells."""
 
@@ -124,7 +129,7 @@ class View:
         if p.updates == 0:
             return f"none before {human_count(config.prefill, 'step')} of random play"
         ratio = f"{self._batch / config.every:.4g} replayed steps per step"
-        return f"{human_count(p.updates)}, one every {config.every:g} steps: {ratio}"
+        return f"{human_count(p.updates)}, one every {pace_of(config)}: {ratio}"
 
 
 def _returns(returns: Sequence[float]) -> str:
