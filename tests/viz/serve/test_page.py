@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,12 +15,7 @@ from PIL import Image
 from wmtk.datasets import Dataset
 from wmtk.viz.serve.server import Server
 
-# On a machine that is busy the page may be slower than the tests are patient; the rest of the
-# live page is tested without a browser.
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("WMTK_PAGE_TESTS"), reason="set WMTK_PAGE_TESTS=1"),
-]
+pytestmark = pytest.mark.slow
 
 FLAGS = (
     "--no-sandbox",
@@ -32,7 +26,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PATIENCE = 120_000  # milliseconds, on a machine that is busy
+PATIENCE = 300_000  # milliseconds, on a machine that is busy
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +81,6 @@ class Visit:
         """What is to be seen of a canvas."""
         picture = self.page.locator(f"#{id}").screenshot()
         return np.asarray(Image.open(io.BytesIO(picture)).convert("L")).astype(int)
-
-    def pause(self) -> None:
-        self.page.get_by_role("button", name="Play or pause").click()
-        self.says("rate", "paused")
 
     def close(self) -> None:
         self.context.close()
@@ -194,12 +184,14 @@ def test_the_twin_is_shown_beside_and_checked(visit) -> None:
     here.page.keyboard.down("ArrowLeft")
     here.says("facts", r"step [2-9]")
     here.page.keyboard.up("ArrowLeft")
+    here.page.keyboard.press("p")
+    here.says("rate", "paused")  # or the end of the episode would be said as well
     here.page.keyboard.press("c")
     here.says("note", "Reality check at step")
     here.expect(here.page.get_by_role("button", name="Fork")).to_be_disabled()
 
 
-def test_episodes_are_browsed_and_dreamt_from(visit, catch) -> None:
+def test_episodes_are_browsed_and_dreamt_from(visit, catch, until) -> None:
     here = visit()
     here.page.get_by_role("tab", name="Data").click()
     episodes = here.page.locator(".episode")
@@ -216,7 +208,7 @@ def test_episodes_are_browsed_and_dreamt_from(visit, catch) -> None:
     here.page.locator("#episode-scrub").fill("30")
     here.says("episode-now", "step 30 of 79")
     here.says("provenance", "random")
-    assert here.pixels("episode-frame").max() > 200
+    until(lambda: here.pixels("episode-frame").min() < 30)  # black, once the picture has come
     index = re.search(r"\d+", here.page.inner_text("#episode-title"))
     here.page.get_by_role("button", name="Dream from here").click()
     here.says("facts", "step 0")

@@ -137,7 +137,15 @@ export class Player {
     }
     $("futures").value = futures;
     $("record").checked = state.recording;
-    if (!playing) setText($("rate"), "paused");
+    this.stopped = playing ? null : { line: state.line, step: state.step };
+    this.showRate();
+  }
+
+  // "Paused" once the last frame is drawn: it may come later than the word that it has stopped.
+  showRate() {
+    const { stopped } = this;
+    if (stopped && stopped.line === this.line && stopped.step === this.step) setText($("rate"), "paused");
+    else if (this.settings.playing && this.rate) setText($("rate"), `${number(this.rate, 1)} steps a second`);
   }
 
   onRows(frame) {
@@ -156,9 +164,10 @@ export class Player {
 
   onFrame(frame) {
     if (!this.started || frame.start !== this.started.start) return;
-    if (this.settings.playing && frame.rate) setText($("rate"), `${number(frame.rate, 1)} steps a second`);
     this.step = frame.step;
     this.line = frame.line;
+    this.rate = frame.rate;
+    this.showRate();
     this.stage.show(panes(frame, this.started));
     this.codes.show(frame.pictures.prior ?? null, frame.codes ?? []);
     this.plots.show(this.track, frame.step);
