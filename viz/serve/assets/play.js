@@ -8,6 +8,7 @@ import { Plots } from "./plots.js";
 import { Stage, panes } from "./stage.js";
 
 const SOURCES = ["data", "seed", "real"];
+const ACTING = "Hold a key to act: playing begins.";
 
 export class Player {
   constructor(connection) {
@@ -119,8 +120,7 @@ export class Player {
     const what = about.dream ? (about.real ? `Dream of ${name} beside the real game` : `Dream of ${name}`) : "The real game";
     setText($("what"), what);
     const unsaved = about.real && this.hello.record && !about.saves;
-    const acting = "Hold a key to act: playing begins.";
-    this.note(unsaved ? "This game does not fit the dataset that is recorded to." : acting);
+    this.note(unsaved ? "This game does not fit the dataset that is recorded to." : ACTING);
   }
 
   onState(state) {
@@ -131,6 +131,7 @@ export class Player {
     if (button.firstChild.data !== label) button.firstChild.data = label;
     button.setAttribute("aria-pressed", String(playing));
     this.input("actor", actor).checked = true;
+    $("keys").classList.toggle("unusable", actor !== "person");
     for (const [id, value, digits] of [["temperature", temperature, 1], ["speed", speed, 0]]) {
       if (document.activeElement !== $(id)) $(id).value = value;
       setText($(`${id}-value`), Number(value).toFixed(digits));
@@ -168,6 +169,7 @@ export class Player {
     this.line = frame.line;
     this.rate = frame.rate;
     this.showRate();
+    if (frame.step > 0 && $("note").textContent === ACTING) this.note("");
     this.stage.show(panes(frame, this.started));
     this.codes.show(frame.pictures.prior ?? null, frame.codes ?? []);
     this.plots.show(this.track, frame.step);
