@@ -74,30 +74,27 @@ class Link:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            for event in self._take_events():
+            events, packed = self._take()
+            for event in events:
                 await self._socket.send_text(protocol.dump(event))
-            packed = self._take_frame()
             if packed is not None:
                 await self._socket.send_bytes(packed)
 
     def close(self) -> None:
         self._closed = True
 
-    def _take_events(self) -> list[dict[str, Any]]:
+    def _take(self) -> tuple[list[dict[str, Any]], bytes | None]:
+        """Both at once: a frame never overtakes what was told before it was drawn."""
         with self._lock:
             events, self._events = list(self._events.values()), {}
-        return events
-
-    def _take_frame(self) -> bytes | None:
-        with self._lock:
             if self._frame is None or self._sent - self._seen >= AHEAD:
-                return None
+                return events, None
             frame, self._frame = self._frame, None
             if self._sent == self._seen:
                 self._owing_since = time.monotonic()
             self._sent += 1
             number = self._sent
-        return frame.pack(number)
+        return events, frame.pack(number)
 
 
 async def serve_page(

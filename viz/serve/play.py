@@ -23,7 +23,8 @@ from wmtk.viz.serve.shelf import Shelf
 from wmtk.viz.serve.starting import make_world
 from wmtk.viz.serve.world import World
 
-PATIENCE = 5.0  # seconds that a page may leave frames undrawn before playing pauses
+PATIENCE = 5.0  # seconds that a page may leave frames undrawn before it is waited for
+LOOK_AGAIN = 0.1  # seconds until a page that is waited for is looked at again
 RATE = 30  # steps over which the speed is measured
 
 _FIRST = protocol.Settings(
@@ -89,7 +90,8 @@ class Play:
         """One step, and the time of the next."""
         now = time.monotonic()
         if self._page.unseen_for() > PATIENCE:
-            self._pause("Paused, as the page did not keep up.")
+            # No pause: what a person wanted is theirs to change, and P would mean the opposite.
+            self._due = now + LOOK_AGAIN
             return
         # A clock that has fallen behind starts anew: lost steps are not made up for.
         self._due = max(self._due + 1 / self._settings.speed, now)
@@ -192,9 +194,9 @@ class Play:
 
     def _on_step(self, _: protocol.Step) -> None:
         if self._world is not None:
-            self._set_playing(False)
             if not self._over():
                 self._advance()
+            self._set_playing(False)
 
     def _over(self) -> str:
         """Why nothing can follow; empty if something can."""
@@ -248,8 +250,8 @@ class Play:
         line = self._lines.lines.get(message.line)
         if line is None or self._world is None:
             return
-        self._set_playing(False)
         self._line, self._step = line, line.clamp(message.step)
+        self._set_playing(False)
         self._show_here()
 
     def _on_fork(self, _: protocol.Fork) -> None:
@@ -336,8 +338,10 @@ class Play:
         return (len(self._times) - 1) / max(self._times[-1] - self._times[0], 1e-6)
 
     def _tell_state(self) -> None:
+        # Where it is: frames up to there may come later, and a pause is not over before.
+        here = {"line": self._line.number, "step": self._step}
         settings = self._settings.model_dump(exclude={"kind"})
-        self._page.tell("state", **settings, recording=self._recording)
+        self._page.tell("state", **settings, **here, recording=self._recording)
 
     def _tell_started(self, message: protocol.Start) -> None:
         world = self._world

@@ -136,7 +136,7 @@ def serve(make_catalogue: Callable[..., Catalogue]) -> Iterator[Callable[..., Se
     yield start
     for server, thread in running:
         server.stop()
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()
 
 
@@ -177,7 +177,7 @@ def page() -> FakePage:
     return FakePage()
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not happen"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -112,12 +113,38 @@ class Socket:
     def __init__(self) -> None:
         self.frames: list[bytes] = []
         self.texts: list[str] = []
+        self.on_text: Callable[[], None] = lambda: None
 
     async def send_bytes(self, data: bytes) -> None:
         self.frames.append(data)
 
     async def send_text(self, text: str) -> None:
         self.texts.append(text)
+        self.on_text()
+
+
+def test_a_frame_does_not_overtake_what_was_told_before() -> None:
+    """A page that is not told of a start leaves its first frame out, and no other follows."""
+
+    async def check() -> None:
+        socket = Socket()
+        link = Link(socket)  # type: ignore[arg-type]
+
+        def start() -> None:  # while something else is being sent
+            socket.on_text = lambda: order.append("started" if not socket.frames else "late")
+            link.tell("started")
+            link.draw(frame(0))
+
+        order: list[str] = []
+        socket.on_text = start
+        sending = asyncio.create_task(link.send_all())
+        link.tell("note")
+        while not socket.frames:
+            await asyncio.sleep(0)
+        assert order == ["started"]
+        sending.cancel()
+
+    asyncio.run(check())
 
 
 def test_a_slow_page_gets_the_newest_frame_and_no_queue() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from typing import Any
 
@@ -225,12 +226,17 @@ def test_what_is_not_to_be_recorded_is_not(make_play, page) -> None:
 
 
 def test_a_page_that_does_not_draw_is_waited_for(play, page) -> None:
+    """Waiting is no pause: P would then mean the opposite of what the person sees."""
     settings(play, playing=True)
     play.tick()
     page.owing = 100.0
     play.tick()
     assert page.step == 1
-    assert play.due == float("inf")
+    assert page.told("state")[-1]["playing"]
+    assert time.monotonic() < play.due < float("inf")
+    page.owing = 0.0
+    play.tick()
+    assert page.step == 2
 
 
 def test_a_frame_that_comes_late_does_not_undo_a_pause(play, page) -> None:
@@ -241,6 +247,19 @@ def test_a_frame_that_comes_late_does_not_undo_a_pause(play, page) -> None:
     settings(play, playing=False)
     assert "playing" not in late.header
     assert page.told("state")[-1]["playing"] is False
+    assert page.told("state")[-1]["step"] == late.header["step"]  # where the pause is over
+
+
+@pytest.mark.parametrize("way", [{"kind": "step"}, {"kind": "goto", "line": 0, "step": 1}])
+def test_what_pauses_says_where(play, page, way) -> None:
+    """The page is paused when it has drawn that step; one that is left out never comes."""
+    settings(play, playing=True)
+    for _ in range(3):
+        play.tick()
+    send(play, **way)
+    state = page.told("state")[-1]
+    assert not state["playing"]
+    assert (state["line"], state["step"]) == (page.last.line, page.step)
 
 
 def test_what_does_not_fit_is_refused(make_play, page) -> None:

@@ -99,8 +99,8 @@ export class Codes {
     const general = list ? `Forced: ${list}.` : "The fuller the colour, the more the model expected it; ■ is what was drawn.";
     if (!at || !this.prior) return setText($("code-text"), general);
     const level = this.prior.pixels[at.variable * this.prior.shape[1] + at.code] / 255;
-    const drawn = this.codes[at.variable] === at.code ? ", drawn" : "";
     const forced = this.forced[at.variable] === at.code ? ", forced" : "";
+    const drawn = !forced && this.codes[at.variable] === at.code ? ", drawn" : "";
     return setText($("code-text"), `z${at.variable}, class ${at.code}: expected with ${(100 * level * level).toFixed(0)} %${drawn}${forced}.`);
   }
 }

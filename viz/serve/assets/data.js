@@ -138,7 +138,7 @@ export class Browser {
     this.step = Math.min(Math.max(step, 0), this.episode.shown);
     $("episode-scrub").value = this.step;
     const action = this.episode.actions[this.step] || "reset";
-    setText($("episode-now"), `step ${this.step} of ${this.episode.length}   action ${action}   reward ${number(this.episode.rewards[this.step], 2)}   return so far ${number(this.returns[this.step], 2)}`);
+    setText($("episode-now"), `step ${this.step} of ${this.episode.length}, action: ${action}, reward ${number(this.episode.rewards[this.step], 2)}, return so far ${number(this.returns[this.step], 2)}`);
     $("episode-frame").setAttribute("aria-label", `Step ${this.step}, action ${action}`);
     this.paint();
   }

@@ -103,7 +103,7 @@ export class Models {
       });
       return make("tr", {}, make("td", {}, row.name), ...cells);
     });
-    return make("section", { class: "panel" }, make("h2", {}, "Differences, on the same windows"), make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+    return make("section", { class: "panel" }, make("h2", {}, "Differences, on the same windows"), make("p", { class: "small" }, "Within noise: it may be chance. What is measured is explained in docs/inspecting.md."), make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
   }
 
   paint() {

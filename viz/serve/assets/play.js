@@ -8,6 +8,7 @@ import { Plots } from "./plots.js";
 import { Stage, panes } from "./stage.js";
 
 const SOURCES = ["data", "seed", "real"];
+const ACTING = "Hold a key to act: playing begins.";
 
 export class Player {
   constructor(connection) {
@@ -119,8 +120,7 @@ export class Player {
     const what = about.dream ? (about.real ? `Dream of ${name} beside the real game` : `Dream of ${name}`) : "The real game";
     setText($("what"), what);
     const unsaved = about.real && this.hello.record && !about.saves;
-    const acting = "Hold a key to act: playing begins.";
-    this.note(unsaved ? "This game does not fit the dataset that is recorded to." : acting);
+    this.note(unsaved ? "This game does not fit the dataset that is recorded to." : ACTING);
   }
 
   onState(state) {
@@ -131,13 +131,22 @@ export class Player {
     if (button.firstChild.data !== label) button.firstChild.data = label;
     button.setAttribute("aria-pressed", String(playing));
     this.input("actor", actor).checked = true;
+    $("keys").classList.toggle("unusable", actor !== "person");
     for (const [id, value, digits] of [["temperature", temperature, 1], ["speed", speed, 0]]) {
       if (document.activeElement !== $(id)) $(id).value = value;
       setText($(`${id}-value`), Number(value).toFixed(digits));
     }
     $("futures").value = futures;
     $("record").checked = state.recording;
-    if (!playing) setText($("rate"), "paused");
+    this.stopped = playing ? null : { line: state.line, step: state.step };
+    this.showRate();
+  }
+
+  // "Paused" once the last frame is drawn: it may come later than the word that it has stopped.
+  showRate() {
+    const { stopped } = this;
+    if (stopped && stopped.line === this.line && stopped.step === this.step) setText($("rate"), "paused");
+    else if (this.settings.playing && this.rate) setText($("rate"), `${number(this.rate, 1)} steps a second`);
   }
 
   onRows(frame) {
@@ -156,9 +165,11 @@ export class Player {
 
   onFrame(frame) {
     if (!this.started || frame.start !== this.started.start) return;
-    if (this.settings.playing && frame.rate) setText($("rate"), `${number(frame.rate, 1)} steps a second`);
     this.step = frame.step;
     this.line = frame.line;
+    this.rate = frame.rate;
+    this.showRate();
+    if (frame.step > 0 && $("note").textContent === ACTING) this.note("");
     this.stage.show(panes(frame, this.started));
     this.codes.show(frame.pictures.prior ?? null, frame.codes ?? []);
     this.plots.show(this.track, frame.step);

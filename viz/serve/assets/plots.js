@@ -33,7 +33,7 @@ export class Plots {
     const now = here?.[column]?.[0];
     const truth = name === "reward" && here ? here[TRUE_REWARD] : null;
     const shown = now === undefined ? (truth === null ? "not available" : "") : number(now);
-    setText($(`now-${name}`), truth === null || truth === undefined ? shown : `${shown}  real ${number(truth, 2)}`);
+    setText($(`now-${name}`), truth === null || truth === undefined ? shown : [shown, `real ${number(truth, 2)}`].filter(Boolean).join(", "));
     const [low, high] = range(name, all);
     const x = (at) => ((at - begin) / Math.max(1, end - begin)) * (width - 44) + 40;
     const y = (value) => height - 5 - ((value - low) / (high - low)) * (height - 10);
