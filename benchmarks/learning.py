@@ -34,6 +34,7 @@ from wmtk.viz.curves import COLORS, QUIET, Curve, Panel, curve_chart
 from wmtk.viz.metrics.bootstrap import Estimate
 
 SEEDS = (0, 1, 2)
+FALLING = {"optimizer.rate": '{"start": 1e-3, "end": 1e-4, "steps": 16000}'}
 KEPT = {"cadence.checkpoint": 2000, "cadence.keep": 100}  # to draw a curve of
 IMAGES = Path("docs/images")
 
@@ -58,10 +59,22 @@ CATCH, REACH, CARTPOLE = "wmtk/Catch-v0", "wmtk/Reach-v0", "dmc_cartpole_balance
 
 EXPERIMENTS = {
     "offline-catch": Experiment(
-        "Catch, from random play", CATCH, 20_000, "catch.zarr", model=16_000, policy=16_000
+        "Catch, from random play",
+        CATCH,
+        20_000,
+        "catch.zarr",
+        model=16_000,
+        policy=16_000,
+        settings=FALLING,
     ),
     "offline-reach": Experiment(
-        "Reach, from random play", REACH, 20_000, "reach.zarr", model=16_000, policy=16_000
+        "Reach, from random play",
+        REACH,
+        20_000,
+        "reach.zarr",
+        model=16_000,
+        policy=8_000,
+        settings=FALLING,
     ),
     # Too little data, and a long training against what was learnt from it.
     "exploited-catch": Experiment(
@@ -76,8 +89,8 @@ EXPERIMENTS = {
         policy=12_000,
         penalty=20.0,
     ),
-    "online-catch": Experiment("Catch, online", CATCH, 16_000, options=("--preset", "tiny")),
-    "online-reach": Experiment("Reach, online", REACH, 16_000, options=("--preset", "tiny")),
+    "online-catch": Experiment("Catch, online", CATCH, 12_000, options=("--preset", "tiny")),
+    "online-reach": Experiment("Reach, online", REACH, 12_000, options=("--preset", "tiny")),
 }
 
 

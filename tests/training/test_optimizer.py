@@ -30,6 +30,17 @@ def test_the_first_step_of_adam_by_hand() -> None:
     assert weight.item() == pytest.approx(1 - 0.1 * 2 / (2 + 1e-5))
 
 
+def test_the_rate_warms_up() -> None:
+    config = OptimizerConfig(rate=Linear(start=2.0, end=1.0, steps=10), warmup=4)
+    assert [config.rate_at(s) for s in (1, 2, 4, 5, 10, 99)] == pytest.approx(
+        [1.9 / 4, 1.8 / 2, 1.6, 1.5, 1.0, 1.0]
+    )
+    weight = torch.nn.Parameter(torch.tensor([1.0]))
+    optimizer = Optimizer(config, [weight])
+    optimizer.update((2 * weight).sum(), 2)
+    assert optimizer.adam.param_groups[0]["lr"] == pytest.approx(0.9)
+
+
 def test_a_schedule_is_linear_and_stays_at_its_end() -> None:
     schedule = Linear(start=3e-3, end=3e-4, steps=100)
     assert [value(schedule, s) for s in (0, 50, 100, 1000)] == pytest.approx(

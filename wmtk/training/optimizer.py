@@ -16,10 +16,15 @@ class OptimizerConfig(Config):
     """Settings of one optimiser."""
 
     rate: Schedule
+    warmup: int = Field(0, ge=0)  # updates in which the rate rises from 0 to what `rate` says
     eps: float = Field(1e-5, gt=0)
     clip: float = Field(100.0, gt=0)  # global norm of the gradient
     # Every update multiplies the weights by 1 − decay, whatever the learning rate.
     decay: float = Field(1e-6, ge=0, lt=1)
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of an update; the first is number 1."""
+        return value(self.rate, step) * min(1.0, step / self.warmup if self.warmup else 1.0)
 
 
 class Optimizer:
@@ -55,7 +60,7 @@ class Optimizer:
         gradients = [weight.grad for weight in self.parameters if weight.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         for group in self.adam.param_groups:
-            group["lr"] = value(self.config.rate, step)
+            group["lr"] = self.config.rate_at(step)
         finite = bool(torch.isfinite(norm))
         if finite:
             nn.utils.clip_grads_with_norm_(self.parameters, self.config.clip, norm)

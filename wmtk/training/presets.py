@@ -72,7 +72,8 @@ PRESETS: Mapping[str, Changes] = {
         "model.discount": 0.95,
         # At such a rate codes may be stuck before decoders know what the background looks like.
         "model.start_at_mean": True,
-        "optimizer.rate": {"start": 1e-5, "end": 1e-3, "steps": 300},
+        "optimizer.rate": 1e-3,
+        "optimizer.warmup": 300,
         "behaviour.layers": 2,
         "behaviour.units": 128,
         "behaviour.horizon": 8,
