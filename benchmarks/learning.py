@@ -55,7 +55,7 @@ class Experiment:
     episodes: int = 200  # of the last test
 
 
-CATCH, REACH, CARTPOLE = "wmtk/Catch-v0", "wmtk/Reach-v0", "dmc_cartpole_balance"
+CATCH, REACH = "wmtk/Catch-v0", "wmtk/Reach-v0"
 
 EXPERIMENTS = {
     "offline-catch": Experiment(
@@ -234,9 +234,9 @@ def chart_of(name: str, outcomes: Sequence[Outcome]) -> None:
     shortest = min(len(outcome.at) for outcome in outcomes)
     places = [f"{number / 1000:g}k" for number in outcomes[0].at[:shortest]]
 
-    def curves(part: str, suffix: str = "") -> list[Curve]:
+    def curves(part: str) -> list[Curve]:
         return [
-            Curve(f"seed {o.seed}{suffix}", _first(getattr(o, part), shortest), COLORS[k])
+            Curve(f"seed {o.seed}", _first(getattr(o, part), shortest), COLORS[k])
             for k, o in enumerate(outcomes)
         ]
 
@@ -247,7 +247,7 @@ def chart_of(name: str, outcomes: Sequence[Outcome]) -> None:
     over = "updates of the policy" if chosen.policy else "agent steps"
     panels = [Panel(f"Return over {over}", [*curves("curve"), *known], places=places)]
     if chosen.policy:
-        both = [*curves("real"), *(_dashed(c) for c in curves("imagined", ", imagined"))]
+        both = [*curves("real"), *(_dashed(c) for c in curves("imagined"))]
         panels.append(Panel("Discounted: real, and imagined (dashed)", both, places=places))
     IMAGES.mkdir(parents=True, exist_ok=True)
     iio.imwrite(IMAGES / f"results-{name}.png", curve_chart(panels, title=chosen.title))
@@ -258,7 +258,8 @@ def _first(values: Estimate, count: int) -> Estimate:
 
 
 def _dashed(curve: Curve) -> Curve:
-    return Curve(curve.name, curve.values, curve.color, dashed=True)
+    """The same without a name: the colour is that of the seed."""
+    return Curve("", curve.values, curve.color, dashed=True)
 
 
 def main() -> None:
