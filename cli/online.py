@@ -13,7 +13,7 @@ from wmtk.cli.online_report import result_of, show_result
 from wmtk.cli.online_view import pace_of, showing
 from wmtk.cli.playing import echo, warn
 from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import PRESET, config_of, existing_run, say, source_of
+from wmtk.cli.training import PRESET, config_of, existing_run, say, set_up, source_of
 
 if TYPE_CHECKING:
     from wmtk.envs import ResolvedTask
@@ -108,11 +108,10 @@ def online(
       wmtk online atari_pong --out runs/warm --preset atari --data pong.zarr --init runs/model
       wmtk eval runs/catch
     """
-    from wmtk.training.device import choose_device, tune_allocator
+    from wmtk.training.device import choose_device
     from wmtk.training.online import online as run
     from wmtk.training.run import Run
 
-    tune_allocator()
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
     changes = console.settings(overrides or [])
@@ -120,6 +119,7 @@ def online(
     changes |= {name: value for name, value in chosen_here.items() if value is not None}
     origin = Run(init) if init and not before else None
     config = config_of(before, preset, ablate or [], changes, origin)
+    set_up(config)
     wanted = _steps_of(before) if steps is None else steps
     resolved = _resolve(task, options or [], before)
     echo(resolved, before.about["seed"] if before else seed or 0)

@@ -11,7 +11,7 @@ import typer
 from wmtk.cli import console
 from wmtk.cli.console import human_count
 from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import PRESET, config_of, existing_run, say, source_of, steps_of
+from wmtk.cli.training import PRESET, config_of, existing_run, say, set_up, source_of, steps_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -99,16 +99,16 @@ def train_model(
       wmtk train-model catch.zarr --out runs/catch --steps 4000 --resume
       tensorboard --logdir runs
     """
-    from wmtk.training.device import choose_device, tune_allocator
+    from wmtk.training.device import choose_device
     from wmtk.training.train_model import train_model as run
 
-    tune_allocator()
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
     changes = console.settings(overrides or [])
     changes |= {} if precision is None else {"precision": precision.value}
     changes |= {} if compiled is None else {"compile": compiled}
     config = config_of(before, preset, ablate or [], changes)
+    set_up(config)
     wanted = steps or steps_of(before, STEPS)
     begun_at = before.step if before else 0
     if before and before.kind == "model" and begun_at >= wanted:

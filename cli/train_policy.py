@@ -10,7 +10,7 @@ import typer
 from wmtk.cli import console
 from wmtk.cli.console import human_count
 from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import existing_run, say, source_of, steps_of
+from wmtk.cli.training import existing_run, say, set_up, source_of, steps_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -92,17 +92,17 @@ def train_policy(
       wmtk train-policy runs/pong expert.zarr --out runs/pong-policy
       wmtk collect wmtk/Catch-v0 --policy runs/catch-policy --out played.zarr --episodes 20
     """
-    from wmtk.training.device import choose_device, tune_allocator
+    from wmtk.training.device import choose_device
     from wmtk.training.train_policy import train_policy as run
     from wmtk.version import code_version
 
-    tune_allocator()
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
     changes = console.settings(overrides or [])
     chosen_here = {"behaviour.penalty": penalty, "behaviour.explore": explore}
     changes |= {name: value for name, value in chosen_here.items() if value is not None}
     config = _config(before, model, ablate or [], changes)
+    set_up(config)
     wanted = steps or steps_of(before, STEPS)
     begun_at = before.step if before else 0
     if before and begun_at >= wanted:

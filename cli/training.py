@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 PRESET = "tiny"
 
 
+def set_up(config: TrainingConfig) -> None:
+    """The allocator and the threads of this process, for training with these settings."""
+    from wmtk.training.device import tune_allocator, tune_threads
+
+    tune_allocator()
+    tune_threads(config.data.batch_size * config.data.length, config.model.depth)
+
+
 def say(text: str) -> None:
     console.err.print(text, highlight=False, soft_wrap=True, markup=False)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from wmtk.errors import UsageError
-from wmtk.training.device import choose_device, tune_allocator
+from wmtk.training.device import choose_device, tune_allocator, tune_threads
 
 
 def test_auto_takes_what_there_is() -> None:
@@ -18,6 +18,18 @@ def test_auto_takes_what_there_is() -> None:
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match="'cuda' cannot be used"):
             choose_device("cuda")
+
+
+def test_small_models_have_one_thread_unless_somebody_says_otherwise(monkeypatch) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert not tune_threads(rows=40, depth=8)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert not tune_threads(rows=2500, depth=48)
+    assert chosen == []
+    assert tune_threads(rows=40, depth=8)
+    assert chosen == [1]
 
 
 KEEPING = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 
 import torch
@@ -13,6 +14,7 @@ from wmtk.errors import UsageError
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4
 _LARGEST_MMAP_THRESHOLD = 32 * 2**20  # that glibc accepts
 _NEVER = -1
+_SMALL = 1024  # rows of a batch times depth of the convolutions; preset tiny has 320
 
 
 def choose_device(name: str) -> str:
@@ -48,6 +50,19 @@ def tune_allocator() -> bool:
     }
     accepted = [libc.mallopt(name, value) == 1 for name, value in settings.items()]
     return all(accepted)
+
+
+def tune_threads(rows: int, depth: int) -> bool:
+    """Let a small model have one thread; whether it is small. Rows of a batch, depth of the model.
+
+    A second one would spare a twentieth of the time at best. On a machine that does something else
+    as well the two wait for each other at every operation, which took a hundred times as long.
+    Whoever sets OMP_NUM_THREADS is left alone. For commands: the whole process is affected.
+    """
+    small = rows * depth <= _SMALL and "OMP_NUM_THREADS" not in os.environ
+    if small:
+        torch.set_num_threads(1)
+    return small
 
 
 def return_freed_memory() -> None:
