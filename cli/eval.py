@@ -160,12 +160,13 @@ def trained(
         )
     from wmtk.collect import schema_of, task_of
     from wmtk.collect.evaluator import EVALUATION
-    from wmtk.training.device import choose_device
+    from wmtk.training.device import choose_device, tune_threads
     from wmtk.training.fit import require_fit
     from wmtk.training.loading import load
     from wmtk.training.mind import ActorMind
 
     agent = load(path, checkpoint, choose_device(device))
+    tune_threads(rows=1, depth=agent.model.config.depth)  # acting is little work
     policy = agent.make_policy(sample=sample, seed=[seed, EVALUATION])
     resolved = task_of(agent.run.about["env"], task, options)
     schema = schema_of(resolved)

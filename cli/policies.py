@@ -32,10 +32,12 @@ def find_policy_maker(
                 "--explore disagreement takes a --policy RUN that was trained with it.",
             )
         return lambda schema, seed: load_policy(name, schema.action, seed)
+    from wmtk.training.device import tune_threads
     from wmtk.training.fit import require_fit
     from wmtk.training.loading import load
 
     agent = load(name)
+    tune_threads(rows=1, depth=agent.model.config.depth)  # acting is little work
     agent.make_policy(sample=True, explore=explore)  # which a model without an actor refuses
     require_fit(agent.schema, task_schema(), f"The policy of {name} and the task")
     return lambda schema, seed: agent.make_policy(sample=True, seed=seed, explore=explore)
