@@ -18,7 +18,7 @@ from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.training.device import tune_allocator
 from wmtk.training.metrics import read_metrics
-from wmtk.training.presets import training_config
+from wmtk.training.presets import TrainingConfig, training_config
 from wmtk.training.run import Run
 from wmtk.training.train_model import train_model
 from wmtk.training.train_policy import train_policy
@@ -33,6 +33,11 @@ MODEL = (
 POLICY = "no-policy-reinforce"
 WHOLE = "nothing left out"
 SEED = 0
+
+
+def settings(name: str) -> TrainingConfig:
+    """The preset with something left out; so few updates are no time to warm up in."""
+    return training_config("tiny", () if name == WHOLE else (name,), {"optimizer.warmup": 0})
 
 
 def collected(path: Path, steps: int) -> Dataset:
@@ -89,10 +94,10 @@ def measured(folder: Path, steps: int, updates: int) -> list[Table]:
     sources = [Source(dataset)]
     models, policies = {}, {}
     for name in (WHOLE, *MODEL):
-        config = training_config("tiny", () if name == WHOLE else (name,))
+        config = settings(name)
         models[name] = train_model(sources, folder / name, config, steps=updates, seed=SEED)
     for name in (WHOLE, POLICY):
-        config = training_config("tiny", () if name == WHOLE else (name,))
+        config = settings(name)
         out = folder / f"policy of {name}"
         policies[name] = train_policy(folder / WHOLE, out, config=config, steps=updates, seed=SEED)
     return [model_table(models, updates), policy_table(policies, updates)]

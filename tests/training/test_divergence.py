@@ -106,7 +106,7 @@ def test_the_command_says_so_with_its_exit_code(make_dataset, small, run_wmtk, t
     data = make_dataset(change=poison, lengths=(6,) * 60)
     options = ("--out", tmp_path / "run", *small, "--val-fraction", 0, "--device", "cpu")
     options += ("--set", "cadence.checkpoint=1", "--set", "data.batch_size=1")
-    options += ("--set", "optimizer.rate=1e-3")
+    options += ("--set", "optimizer.rate=1e-3", "--set", "optimizer.warmup=0")
     done = run_wmtk("train-model", data.path, *options)
     assert done.exit_code == 1
     assert "error: Update " in done.stderr

@@ -102,7 +102,7 @@ def test_states_are_shown_as_they_were(model, data) -> None:
 
 
 def test_gamma_is_none_without_a_discount_head(model, data, tmp_path) -> None:
-    assert model.gamma == 0.99
+    assert model.gamma == 0.95
     config = training_config("tiny", overrides={**SETTINGS, "model.discount_scale": 0})
     train_model([Source(data)], tmp_path / "plain", config, steps=1)
     assert wmtk.load(tmp_path / "plain").gamma is None
