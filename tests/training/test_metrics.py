@@ -107,9 +107,8 @@ def test_a_term_that_is_switched_off_is_not_divided_by(dataset, config) -> None:
 
 def test_the_rate_that_is_reported_is_the_one_in_use(dataset, config, tmp_path) -> None:
     falling = {"start": 1e-3, "end": 1e-4, "steps": 4}
-    run = train_model(
-        [Source(dataset)], tmp_path / "r", config.changed({"optimizer.rate": falling}), steps=4
-    )
+    changed = config.changed({"optimizer.rate": falling, "optimizer.warmup": 0})
+    run = train_model([Source(dataset)], tmp_path / "r", changed, steps=4)
     rates = [r["train/rate/model"] for r in read_metrics(run.path) if "train/rate/model" in r]
     assert rates == pytest.approx([5.5e-4, 1e-4])
 
