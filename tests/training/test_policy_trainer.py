@@ -62,7 +62,7 @@ def test_imagination_starts_from_every_row_that_is_no_padding() -> None:
     starts = trainer.starts(post, inputs)
     wanted = torch.cat([post.deter[0], post.deter[1, :2]])
     torch.testing.assert_close(starts.state.deter, wanted)
-    assert starts.discount.tolist() == pytest.approx([0.99, 0.99, 0.99, 0.0, 0.99, 0.99])
+    assert starts.discount.tolist() == pytest.approx([0.95, 0.95, 0.95, 0.0, 0.95, 0.95])
     assert not starts.state.stoch.requires_grad
 
 
