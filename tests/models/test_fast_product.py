@@ -43,6 +43,9 @@ NAMES = list(layouts(1, 1))
 def test_products(left: str, right: str) -> None:
     a, b = layouts(M, K)[left], layouts(K, N)[right]
     torch.testing.assert_close(product(a, b), a @ b, **CLOSE)
+    out = torch.empty(M, N)
+    assert product(a, b, out=out) is out
+    torch.testing.assert_close(out, a @ b, **CLOSE)
     torch.testing.assert_close(outer(a, layouts(M, N)[right]).shape, torch.Size([K, N]))
 
 

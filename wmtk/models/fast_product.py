@@ -20,11 +20,12 @@ _FEW = 2**22  # multiplications: with less, the call costs more than it saves
 _MANY = 1024  # rows: with less, a convolution sums up outer products more slowly
 
 
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """a (M, K) @ b (K, N); transposed views cost no copy."""
+def product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+    """a (M, K) @ b (K, N), like `torch.mm`; transposed views cost no copy."""
     if not _worthwhile(a, b):
-        return a @ b
-    return _onednn(a, b, None)
+        return torch.mm(a, b, out=out)
+    found = _onednn(a, b, None)
+    return found if out is None else out.copy_(found)
 
 
 def product_plus(bias: Tensor, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
@@ -91,7 +92,7 @@ def _onednn(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
     found: Tensor = linear(_dense(a), _dense(b).t(), vector, "none", [], "")
     # A bias for each row is added afterwards: as a part of the product, one that lies scattered
     # in memory makes it a thousand times slower.
-    return found if bias is None or bias.ndim == 1 else found.add_(bias)
+    return found if bias is None or bias is vector else found.add_(bias)
 
 
 def _dense(x: Tensor) -> Tensor:

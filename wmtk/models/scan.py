@@ -97,7 +97,7 @@ class _ObserveScan(torch.autograd.Function):
                 deter, stoch = deter * keep[t], stoch * keep[t]
             before.append(stoch)
             torch.cat([elu(product_plus(action, stoch, w_stoch_t)), deter], -1, out=x)
-            part.copy_(product(x, w_cell_t))
+            product(x, w_cell_t, out=part)
             if norm_weight is None:
                 part += cell_bias
             else:

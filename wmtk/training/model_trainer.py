@@ -127,10 +127,11 @@ class ModelTrainer:
 
     def take_over(self, tensors: Mapping[str, Tensor]) -> None:
         """Begin with a model that was saved, and with its optimiser if that was saved too."""
-        restore_module("model", self.model, tensors)
-        self._begins = False
         if any(name.startswith("adam/model/") for name in tensors):
             self.restore(tensors)
+        else:
+            restore_module("model", self.model, tensors)
+            self._begins = False
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         restore_module("model", self.model, tensors)
