@@ -119,13 +119,13 @@ def online(
     changes |= {name: value for name, value in chosen_here.items() if value is not None}
     origin = Run(init) if init and not before else None
     config = config_of(before, preset, ablate or [], changes, origin)
-    set_up(config)
+    place = set_up(config, chosen)
     wanted = _steps_of(before) if steps is None else steps
     resolved = _resolve(task, options or [], before)
     echo(resolved, before.about["seed"] if before else seed or 0)
     sources = [source_of(text) for text in data or []]
     pace = f"one update every {pace_of(config.online)}"
-    say(f"{_origin(before, preset, init)} on {chosen}; {pace}")
+    say(f"{_origin(before, preset, init)} on {place}; {pace}")
     stopping = StopOnSignal("Stopping; once more ends at once.")
     batch = config.data.batch_size * config.data.length
     with stopping, showing(resolved.task, config.online, batch, wanted) as view:

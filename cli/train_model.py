@@ -28,6 +28,7 @@ STUCK = 0.5  # nats: categorical codes of less entropy pass no gradient on
 class Precision(StrEnum):
     """How many bits encoders, decoders and heads compute with."""
 
+    auto = "auto"
     float32 = "float32"
     bfloat16 = "bfloat16"
     float16 = "float16"
@@ -71,7 +72,7 @@ def train_model(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     precision: Annotated[
-        Precision | None, typer.Option(help="Of encoders, decoders, heads.", show_default="float32")
+        Precision | None, typer.Option(help="Of encoders, decoders, heads.", show_default="auto")
     ] = None,
     compiled: Annotated[
         bool | None,
@@ -108,7 +109,7 @@ def train_model(
     changes |= {} if precision is None else {"precision": precision.value}
     changes |= {} if compiled is None else {"compile": compiled}
     config = config_of(before, preset, ablate or [], changes)
-    set_up(config)
+    place = set_up(config, chosen)
     wanted = steps or steps_of(before, STEPS)
     begun_at = before.step if before else 0
     if before and before.kind == "model" and begun_at >= wanted:
@@ -120,7 +121,7 @@ def train_model(
     _echo(sources)
     origin = "settings as before" if before and not preset else f"preset {preset or PRESET}"
     number = before.about["seed"] if before else seed or 0
-    say(f"{origin} on {chosen}, seed {number}")
+    say(f"{origin} on {place}, seed {number}")
     stopping = StopOnSignal("Stopping after this update; once more ends at once.")
     with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
         made = run(

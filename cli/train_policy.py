@@ -102,7 +102,7 @@ def train_policy(
     chosen_here = {"behaviour.penalty": penalty, "behaviour.explore": explore}
     changes |= {name: value for name, value in chosen_here.items() if value is not None}
     config = _config(before, model, ablate or [], changes)
-    set_up(config)
+    set_up(config, chosen)
     wanted = steps or steps_of(before, STEPS)
     begun_at = before.step if before else 0
     if before and begun_at >= wanted:

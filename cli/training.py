@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 PRESET = "tiny"
 
 
-def set_up(config: TrainingConfig) -> None:
-    """The allocator and the threads of this process, for training with these settings."""
+def set_up(config: TrainingConfig, device: str) -> str:
+    """The allocator and the threads of this process, for training so; words for what it runs on."""
     from wmtk.training.device import tune_allocator, tune_threads
+    from wmtk.training.precision import settled
 
     tune_allocator()
     tune_threads(config.data.batch_size * config.data.length, config.model.depth)
+    precision = settled(config, device).precision
+    return device if precision == "float32" else f"{device} in {precision}"
 
 
 def say(text: str) -> None:

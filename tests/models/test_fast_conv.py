@@ -23,10 +23,12 @@ CASES: dict[str, tuple[Convolution, int, int, int, int, bool]] = {
 }
 
 
-def run(function: Convolution, x: Tensor, weight: Tensor, bias: Tensor) -> list[Tensor]:
+def run(
+    function: Convolution, x: Tensor, weight: Tensor, bias: Tensor, low: float = -1.0
+) -> list[Tensor]:
     leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
     y = function(*leaves)
-    (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)).sum().backward()
+    (y * torch.linspace(low, 1, y.numel(), dtype=y.dtype).reshape(y.shape)).sum().backward()
     gradients = [leaf.grad for leaf in leaves]
     return [y.detach(), *[g for g in gradients if g is not None]]
 
@@ -55,3 +57,25 @@ def test_pieces_of_a_batch_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> No
         run(fast_conv.transpose_of_small_image, x, weight, bias), whole, strict=True
     ):
         torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_in_bfloat16_it_is_nearly_the_same(name: str) -> None:
+    function, size, channels, outputs, kernel, transposed = CASES[name]
+    torch.manual_seed(0)
+    shape = (channels, outputs) if transposed else (outputs, channels)
+    x, bias = torch.randn(3, size, size, channels), torch.randn(outputs)
+    weight = torch.randn(*shape, kernel, kernel) / channels**0.5
+
+    def lower(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            y = function(x, weight, bias)
+        assert y.dtype == torch.bfloat16
+        return y.float()
+
+    low = 0.5  # from where on nothing cancels out
+    ours, theirs = run(lower, x, weight, bias, low), run(function, x, weight, bias, low)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.dtype == torch.float32
+        assert (mine - other).norm() < 0.01 * other.norm()
+        assert not torch.equal(mine, other)

@@ -11,6 +11,7 @@ from wmtk.datasets import SequenceSampler, Source
 from wmtk.errors import UsageError
 from wmtk.training import precision
 from wmtk.training.model_trainer import ModelTrainer
+from wmtk.training.presets import TrainingConfig
 from wmtk.training.train_model import train_model
 
 UPDATES = 6
@@ -60,6 +61,37 @@ def test_states_and_losses_stay_in_float32(dataset, config) -> None:
     tensors += trainer.model.decode(post.feat).values()
     assert {tensor.dtype for tensor in tensors} == {torch.float32}
     assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}
+
+
+LARGE = {"model.depth": 24}
+
+
+@pytest.mark.parametrize(
+    ("changes", "device", "able", "expected"),
+    [
+        ({}, "cpu", True, "float32"),  # a small model
+        (LARGE, "cpu", True, "bfloat16"),
+        (LARGE, "cpu", False, "float32"),
+        (LARGE, "cuda", True, "float32"),
+        (LARGE | {"precision": "float32"}, "cpu", True, "float32"),
+        ({"precision": "bfloat16"}, "cpu", False, "bfloat16"),
+    ],
+)
+def test_what_is_faster_is_chosen(config, monkeypatch, changes, device, able, expected) -> None:
+    monkeypatch.setattr(precision, "fast_bfloat16", lambda: able)
+    assert precision.settled(config.changed(changes), device).precision == expected
+
+
+def test_what_was_chosen_stays(dataset, config, tmp_path, monkeypatch) -> None:
+    """The run goes on as it began, on a machine that would choose otherwise."""
+    large = config.changed(LARGE)
+    monkeypatch.setattr(precision, "fast_bfloat16", lambda: True)
+    run = train_model([Source(dataset)], tmp_path / "run", large, steps=1)
+    assert run.config()["precision"] == "bfloat16"
+    monkeypatch.setattr(precision, "fast_bfloat16", lambda: False)
+    again = TrainingConfig.build(run.config())
+    run = train_model([Source(dataset)], tmp_path / "run", again, steps=2, resume=True)
+    assert run.config()["precision"] == "bfloat16"
 
 
 def test_float16_resumes_bit_for_bit(dataset, config, tmp_path) -> None:

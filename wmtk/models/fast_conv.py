@@ -25,8 +25,7 @@ def conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """torch's own; weight (out, in, k, k)."""
     if not _worthwhile(x):
         return _last(F.conv2d(_first(x), weight, bias, STRIDE))
-    y: Tensor = _Conv.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-    return y
+    return _applied(_Conv, x, weight, bias)
 
 
 def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -38,16 +37,14 @@ def conv_of_small_image(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """For the last layer of an encoder: a matrix product of all patches."""
     if not _worthwhile(x):
         return conv(x, weight, bias)
-    y: Tensor = _PatchConv.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-    return y
+    return _applied(_PatchConv, x, weight, bias)
 
 
 def transpose_of_small_image(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """For the first layers of a decoder: a matrix product makes patches, which are added up."""
     if not _worthwhile(x) or x.shape[-1] < _FEW:
         return conv_transpose(x, weight, bias)
-    y: Tensor = _PatchTranspose.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-    return y
+    return _applied(_PatchTranspose, x, weight, bias)
 
 
 def transpose_to_few_channels(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -57,12 +54,28 @@ def transpose_to_few_channels(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor
     size, outputs, kernel = x.shape[1], weight.shape[1], weight.shape[2]
     assert kernel % STRIDE == 0, kernel
     block = 4 if outputs <= 4 and size % 2 == 0 and (kernel - STRIDE) % 4 == 0 else 2
-    y: Tensor = _BlockTranspose.apply(x, weight, bias, block)  # type: ignore[no-untyped-call]
-    return y
+    return _applied(_BlockTranspose, x, weight, bias, block)
 
 
 def _worthwhile(x: Tensor) -> bool:
-    return x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    lower = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")
+    return x.device.type == "cpu" and (not lower or lower == torch.bfloat16)
+
+
+def _applied(
+    function: type[torch.autograd.Function],
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    *options: object,
+) -> Tensor:
+    """In as many bits as autocast wants; gradients come out in those of what they are of."""
+    if torch.is_autocast_enabled("cpu"):
+        lower = torch.get_autocast_dtype("cpu")
+        x, weight, bias = x.to(lower), weight.to(lower), bias.to(lower)
+    with torch.autocast("cpu", enabled=False):
+        y: Tensor = function.apply(x, weight, bias, *options)  # type: ignore[no-untyped-call]
+    return y
 
 
 def _first(x: Tensor) -> Tensor:
@@ -172,12 +185,13 @@ class _PatchTranspose(torch.autograd.Function):
         N, h, w, C = x.shape
         k = weight.shape[-1]
         flat = weight.permute(0, 2, 3, 1).reshape(C, -1)
-        of_x, of_weight = torch.empty_like(x), torch.zeros_like(flat)
+        summed = torch.promote_types(x.dtype, torch.float32)
+        of_x, of_weight = torch.empty_like(x), torch.zeros_like(flat, dtype=summed)
         for piece in _pieces(N, h * w * flat.shape[1]):
             patches = patches_of(grad[piece], k).reshape(-1, flat.shape[1])
             of_weight += outer(x[piece].reshape(-1, C), patches)
             of_x[piece] = product(patches, flat.t()).reshape(-1, h, w, C)
-        of_weight = of_weight.reshape(C, k, k, -1).permute(0, 3, 1, 2)
+        of_weight = of_weight.to(weight).reshape(C, k, k, -1).permute(0, 3, 1, 2)
         return of_x, of_weight, grad.sum((0, 1, 2))
 
 

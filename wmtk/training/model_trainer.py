@@ -21,7 +21,7 @@ from wmtk.training.checkpoint import (
 )
 from wmtk.training.divergence import SpikeDetector, require_finite
 from wmtk.training.optimizer import Optimizer
-from wmtk.training.precision import make_scaler, set_up
+from wmtk.training.precision import make_scaler, set_up, settled
 from wmtk.training.presets import TrainingConfig
 
 CONSTANT = 0.5 * math.log(2 * math.pi)  # that a Gaussian likelihood has per number, in nats
@@ -31,6 +31,7 @@ class ModelTrainer:
     """A world model and its optimiser for the spaces of a dataset."""
 
     def __init__(self, config: TrainingConfig, schema: Schema, device: torch.device) -> None:
+        config = settled(config, device)
         self.device = device
         self.actions = ActionCodec(schema.action)
         self.model = WorldModel(config.model, schema.obs, self.actions.size).to(device)

@@ -25,6 +25,7 @@ from wmtk.training.memory import exhaustion_explained
 from wmtk.training.openloop import CONTEXT, HORIZON
 from wmtk.training.parts import Parts
 from wmtk.training.playing import Playing
+from wmtk.training.precision import settled
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.progress import Observer, OnlineProgress
 from wmtk.training.replay import Replay, was_played
@@ -59,6 +60,7 @@ def online(
     over. `resume` goes on with a run that is there already: with every episode that was whole, and
     from its newest checkpoint. With `background` a process of its own plays while this one learns.
     """
+    config = settled(config, device)
     run = existing_run(out, "online", resume=resume)
     updates = require_updates(config, steps)
     if run is not None:

@@ -15,10 +15,27 @@ from torch import Tensor, nn
 
 from wmtk.errors import UsageError
 from wmtk.models.rssm import RSSM
+from wmtk.training.presets import TrainingConfig
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 BACKEND = "inductor"
 COMPILERS = ("c++", "g++", "clang++")
+_SMALL = 24  # depth of the convolutions: with less, shorter numbers spare little or nothing
+
+
+def settled(config: TrainingConfig, device: torch.device | str) -> TrainingConfig:
+    """The same settings, with what `auto` is for this model on this machine."""
+    if config.precision != "auto":
+        return config
+    on_cpu = torch.device(device).type == "cpu"
+    shorter = on_cpu and config.model.depth >= _SMALL and fast_bfloat16()
+    return config.changed({"precision": "bfloat16" if shorter else "float32"})
+
+
+def fast_bfloat16() -> bool:
+    """Whether this processor has instructions for products in bfloat16."""
+    can = torch.cpu.get_capabilities()
+    return bool(can.get("avx512_bf16") or can.get("amx_bf16"))
 
 
 def set_up(model: nn.Module, device: torch.device, precision: str, *, compiled: bool) -> None:

@@ -28,7 +28,7 @@ class TrainingConfig(Config):
     data: DataConfig = DataConfig()
     cadence: Cadence = Cadence()
     online: OnlineConfig = OnlineConfig()
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
 
 

@@ -19,6 +19,7 @@ from wmtk.training.memory import exhaustion_explained
 from wmtk.training.metrics import MetricsLog
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.openloop import CONTEXT, HORIZON, open_loop_windows, save_picture
+from wmtk.training.precision import settled
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
 from wmtk.training.sources import as_before, identity
@@ -46,6 +47,7 @@ def train_model(
     and held-out episodes. `stop` is asked after every update; if it says so, a checkpoint is
     saved and training ends early. What cannot work is refused before anything is written.
     """
+    config = settled(config, device)
     run = existing_run(out, "model", resume=resume)
     if run is not None:
         sources = as_before(run, sources)
