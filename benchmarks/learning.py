@@ -87,7 +87,7 @@ EXPERIMENTS = {
         "few.zarr",
         model=4_000,
         policy=12_000,
-        penalty=20.0,
+        penalty=3.0,
     ),
     "online-catch": Experiment("Catch, online", CATCH, 12_000, options=("--preset", "tiny")),
     "online-reach": Experiment("Reach, online", REACH, 12_000, options=("--preset", "tiny")),

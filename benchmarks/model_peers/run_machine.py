@@ -48,7 +48,7 @@ def of_an_update(arrays: Arrays, preset: str) -> int:
     """Of one update with this batch, from one with a single row: the count goes with the rows."""
     B = len(arrays["reward"])
     one = {key: value[:1] for key, value in arrays.items()}
-    trainer = model_trainer(one, preset)
+    trainer = model_trainer(one, preset, "float32")
     # The counter knows neither gradients computed on the way forward nor oneDNN's products.
     plain = {piecewise: "_worthwhile", fast_product: "_worthwhile"}
     with ExitStack() as stack:

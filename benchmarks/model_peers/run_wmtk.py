@@ -1,4 +1,7 @@
-"""Ours: `ModelTrainer.update` as `wmtk train-model` calls it; with `--stage full` behaviour too."""
+"""Ours: `ModelTrainer.update` as `wmtk train-model` calls it; with `--stage full` behaviour too.
+
+With `--precision` in so many bits, otherwise in those that are the default on this machine.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from wmtk.models.world_model import Inputs
 from wmtk.spaces import ArraySpec
 from wmtk.training import device
 from wmtk.training.model_trainer import ModelTrainer
+from wmtk.training.precision import settled
 from wmtk.training.presets import training_config
 
 Behaviour = Callable[[State, Inputs, int], object]  # posterior states, batch, number of the update
@@ -40,16 +44,21 @@ def inputs_of(arrays: Arrays) -> Inputs:
     )
 
 
-def model_trainer(arrays: Arrays, preset: str) -> ModelTrainer:
+def model_trainer(arrays: Arrays, preset: str, precision: str = "auto") -> ModelTrainer:
     torch.manual_seed(0)
-    return ModelTrainer(training_config(preset), schema_of(arrays), torch.device("cpu"))
+    config = training_config(preset, overrides={"precision": precision})
+    return ModelTrainer(config, schema_of(arrays), torch.device("cpu"))
 
 
 def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     # Once, at the start, as the command does.
     getattr(device, "tune_allocator", lambda: None)()
     torch.set_num_threads(args.threads)
-    trainer = model_trainer(arrays, args.preset)
+    precision = args.precision or "auto"
+    trainer = model_trainer(arrays, args.preset, precision)
+    bits = settled(
+        training_config(args.preset, overrides={"precision": precision}), "cpu"
+    ).precision
     inputs = inputs_of(arrays)
     learn = behaviour(trainer, args.preset) if args.stage == "full" else None
     step = 0
@@ -67,7 +76,8 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
 
     def about() -> dict[str, Any]:
         parameters = sum(weight.numel() for weight in trainer.model.parameters())
-        return {"parameters": parameters, "versions": versions("wmtk", "torch")}
+        named = versions("wmtk", "torch")
+        return {"parameters": parameters, "versions": named, "precision": bits}
 
     return Job(run, about)
 
@@ -86,4 +96,4 @@ def behaviour(trainer: ModelTrainer, preset: str) -> Behaviour:
 
 
 if __name__ == "__main__":
-    serve(prepare, "preset", "stage")
+    serve(prepare, "preset", "stage", "precision")
