@@ -35,6 +35,11 @@ from wmtk.viz.metrics.bootstrap import Estimate
 
 SEEDS = (0, 1, 2)
 FALLING = {"optimizer.rate": '{"start": 1e-3, "end": 1e-4, "steps": 16000}'}
+ONLINE = {
+    "optimizer.rate": '{"start": 1e-3, "end": 1e-4, "steps": 11000}',
+    "online.evaluate": 2000,
+    "online.episodes": 50,
+}
 KEPT = {"cadence.checkpoint": 2000, "cadence.keep": 100}  # to draw a curve of
 IMAGES = Path("docs/images")
 
@@ -89,8 +94,22 @@ EXPERIMENTS = {
         policy=12_000,
         penalty=3.0,
     ),
-    "online-catch": Experiment("Catch, online", CATCH, 12_000, options=("--preset", "tiny")),
-    "online-reach": Experiment("Reach, online", REACH, 12_000, options=("--preset", "tiny")),
+    "online-catch": Experiment("Catch, online", CATCH, 12_000, settings=ONLINE),
+    "online-reach": Experiment("Reach, online", REACH, 12_000, settings=ONLINE),
+}
+# The same agent without one of its parts, for half as long.
+LEFT_OUT = ("no-discrete-latents", "no-kl-balancing", "no-policy-reinforce", "no-image-gradients")
+EXPERIMENTS |= {
+    f"online-catch-{part}": Experiment(
+        f"Catch, online, {part}", CATCH, 6_000, settings=ONLINE, options=("--ablate", part)
+    )
+    for part in LEFT_OUT
+}
+COMPARISONS = {
+    "ablated-catch": (
+        "Catch, online, without a part",
+        {"nothing left out": "online-catch"} | {part: f"online-catch-{part}" for part in LEFT_OUT},
+    )
 }
 
 
@@ -228,7 +247,7 @@ def table_of(name: str, outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
-def chart_of(name: str, outcomes: Sequence[Outcome]) -> None:
+def panels_of(name: str, outcomes: Sequence[Outcome]) -> list[Panel]:
     """A curve for each seed, with the returns that are known as lines."""
     chosen = EXPERIMENTS[name]
     shortest = min(len(outcome.at) for outcome in outcomes)
@@ -249,8 +268,32 @@ def chart_of(name: str, outcomes: Sequence[Outcome]) -> None:
     if chosen.policy:
         both = [*curves("real"), *(_dashed(c) for c in curves("imagined"))]
         panels.append(Panel("Discounted: real, and imagined (dashed)", both, places=places))
+    return panels
+
+
+def draw(name: str, panels: Sequence[Panel], title: str, subtitle: str = "") -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
-    iio.imwrite(IMAGES / f"results-{name}.png", curve_chart(panels, title=chosen.title))
+    chart = curve_chart(panels, title=title, subtitle=subtitle)
+    iio.imwrite(IMAGES / f"results-{name}.png", chart)
+
+
+def compared(title: str, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[Table, Panel]:
+    """Experiments side by side, at the last of the tests that all of them had."""
+    each = [outcome for seeds in outcomes.values() for outcome in seeds]
+    places = min((outcome.at for outcome in each), key=len)
+    last = len(places) - 1
+    seeds = [f"seed {outcome.seed}" for outcome in next(iter(outcomes.values()))]
+    note = f"The mean return of a test after {places[last]:,} agent steps."
+    table = Table(title, ("", *seeds, "mean"), note)
+    curves = []
+    for color, (what, found) in zip(COLORS, outcomes.items(), strict=False):
+        returns = np.array([outcome.curve.value[: last + 1] for outcome in found])
+        ends = returns[:, last]
+        table.add(what, *(f"{value:.2f}" for value in ends), f"{ends.mean():.2f}")
+        spread = Estimate(returns.mean(0), returns.min(0), returns.max(0))
+        curves.append(Curve(what, spread, color))
+    places_named = [f"{number / 1000:g}k" for number in places]
+    return table, Panel("Return over agent steps", curves, places=places_named)
 
 
 def _first(values: Estimate, count: int) -> Estimate:
@@ -264,7 +307,7 @@ def _dashed(curve: Curve) -> Curve:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="+", choices=EXPERIMENTS)
+    parser.add_argument("names", nargs="+", choices=[*EXPERIMENTS, *COMPARISONS])
     parser.add_argument("--folder", type=Path, required=True, help="where the runs are kept")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--jobs", type=int, default=2, help="seeds side by side, a thread each")
@@ -274,17 +317,29 @@ def main() -> None:
     console = Console()
     lab = Lab(args.folder, console)
     for name in args.names:
-        chosen = EXPERIMENTS[name]
-        if chosen.policy:
-            options = ("--steps", chosen.steps, "--envs", 8, "--seed", 0)
-            lab.once(chosen.data, "collect", chosen.task, "--out", chosen.data, *options)
-        with ThreadPoolExecutor(args.jobs) as pool:
-            outcomes = list(pool.map(lambda seed: learn(lab, name, seed), args.seeds))  # noqa: B023
-        table = table_of(name, outcomes)
+        if name in COMPARISONS:
+            title, parts = COMPARISONS[name]
+            table, panel = compared(
+                title, {what: learn_all(lab, part, args) for what, part in parts.items()}
+            )
+            draw(name, [panel], title, "Means over the seeds, from the least to the greatest")
+        else:
+            outcomes = learn_all(lab, name, args)
+            table = table_of(name, outcomes)
+            draw(name, panels_of(name, outcomes), EXPERIMENTS[name].title)
         table.show(console)
-        chart_of(name, outcomes)
         if args.markdown:
             write_markdown(args.markdown, name, [table])
+
+
+def learn_all(lab: Lab, name: str, args: argparse.Namespace) -> list[Outcome]:
+    """Every seed of an experiment, from the same data if that is offline."""
+    chosen = EXPERIMENTS[name]
+    if chosen.policy:
+        options = ("--steps", chosen.steps, "--envs", 8, "--seed", 0)
+        lab.once(chosen.data, "collect", chosen.task, "--out", chosen.data, *options)
+    with ThreadPoolExecutor(args.jobs) as pool:
+        return list(pool.map(lambda seed: learn(lab, name, seed), args.seeds))
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def save_picture(folder: Path, key: str, step: int, picture: Picture) -> Path:
     stem = f"open_loop-{key.replace('/', '_')}"
     path = folder / f"{stem}-{step:08d}.png"
     unfinished = folder / f".{path.name}.{os.getpid()}"
-    Image.fromarray(picture).save(unfinished, format="PNG", optimize=True)
+    Image.fromarray(picture).save(unfinished, format="PNG")
     unfinished.replace(path)
     for old in sorted(folder.glob(f"{stem}-[0-9]*.png"))[:-KEEP]:
         old.unlink(missing_ok=True)
