@@ -40,6 +40,26 @@ ONLINE = {
     "online.evaluate": 2000,
     "online.episodes": 50,
 }
+# With less entropy at first, one seed of three stops to explore before it has seen enough.
+CURIOUS = ONLINE | {"behaviour.entropy": '{"start": 1e-2, "end": 1e-3, "steps": 6000}'}
+CARTPOLE = {
+    "model.discount_scale": 0,
+    "model.image_scale": 10,
+    "model.kl_scale": 1,
+    "model.discount": 0.97,
+    "model.rssm.deter": 200,
+    "optimizer.rate": '{"start": 1e-3, "end": 2e-4, "steps": 11000}',
+    "behaviour.horizon": 12,
+    "behaviour.entropy": '{"start": 0.03, "end": 0.001, "steps": 6000}',
+    "behaviour.actor.rate": 1e-4,
+    "data.batch_size": 6,
+    "data.length": 16,
+    "online.every": 2,
+    "online.envs": 2,
+    "online.pretrain": 500,
+    "online.evaluate": 2500,
+    "cadence.picture": 5000,
+}
 KEPT = {"cadence.checkpoint": 2000, "cadence.keep": 100}  # to draw a curve of
 IMAGES = Path("docs/images")
 
@@ -58,6 +78,7 @@ class Experiment:
     options: tuple[str, ...] = ()  # of the command that learns
     penalty: float = 0.0
     episodes: int = 200  # of the last test
+    tested_with: tuple[str, ...] = ()  # options of the last test
 
 
 CATCH, REACH = "wmtk/Catch-v0", "wmtk/Reach-v0"
@@ -94,14 +115,24 @@ EXPERIMENTS = {
         policy=12_000,
         penalty=3.0,
     ),
-    "online-catch": Experiment("Catch, online", CATCH, 12_000, settings=ONLINE),
+    "online-catch": Experiment("Catch, online", CATCH, 12_000, settings=CURIOUS),
     "online-reach": Experiment("Reach, online", REACH, 12_000, settings=ONLINE),
+    # Episodes that begin with the pole upright five times as often; tested at full length.
+    "online-cartpole": Experiment(
+        "Cartpole, online",
+        "dmc_cartpole_balance",
+        25_000,
+        settings=CARTPOLE,
+        options=("--task-set", "repeat=4", "--task-set", "time_limit=200", "--workers", "0"),
+        episodes=20,
+        tested_with=("--set", "time_limit=1000"),
+    ),
 }
 # The same agent without one of its parts, for half as long.
 LEFT_OUT = ("no-discrete-latents", "no-kl-balancing", "no-policy-reinforce", "no-image-gradients")
 EXPERIMENTS |= {
     f"online-catch-{part}": Experiment(
-        f"Catch, online, {part}", CATCH, 6_000, settings=ONLINE, options=("--ablate", part)
+        f"Catch, online, {part}", CATCH, 6_000, settings=CURIOUS, options=("--ablate", part)
     )
     for part in LEFT_OUT
 }
@@ -197,7 +228,8 @@ def _online(lab: Lab, name: str, seed: int) -> Outcome:
 
 
 def _tested(lab: Lab, run: str, chosen: Experiment) -> dict[str, Any]:
-    result: dict[str, Any] = lab.once(f"{run}-eval", "eval", run, "--episodes", chosen.episodes)
+    options = ("--episodes", chosen.episodes, *chosen.tested_with)
+    result: dict[str, Any] = lab.once(f"{run}-eval", "eval", run, *options)
     return dict(result["result"])
 
 
