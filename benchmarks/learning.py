@@ -30,7 +30,7 @@ from timing import Table, write_markdown
 from wmtk.envs import resolve
 from wmtk.envs.references import known_returns
 from wmtk.training.metrics import read_metrics
-from wmtk.viz.curves import COLORS, QUIET, Curve, Panel, curve_chart
+from wmtk.viz.curves import COLORS, Curve, Panel, curve_chart
 from wmtk.viz.metrics.bootstrap import Estimate
 
 SEEDS = (0, 1, 2)
@@ -291,12 +291,9 @@ def panels_of(name: str, outcomes: Sequence[Outcome]) -> list[Panel]:
             for k, o in enumerate(outcomes)
         ]
 
-    known = [
-        Curve(who, _plain([value] * shortest), QUIET, dashed=True)
-        for who, value in known_returns(resolve(chosen.task)).items()
-    ]
+    known = known_returns(resolve(chosen.task))
     over = "updates of the policy" if chosen.policy else "agent steps"
-    panels = [Panel(f"Return over {over}", [*curves("curve"), *known], places=places)]
+    panels = [Panel(f"Return over {over}", curves("curve"), places=places, levels=known)]
     if chosen.policy:
         both = [*curves("real"), *(_dashed(c) for c in curves("imagined"))]
         panels.append(Panel("Discounted: real, and imagined (dashed)", both, places=places))

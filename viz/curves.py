@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,12 +30,13 @@ AXIS = 24  # pixels below the lines for the steps
 GAP = 34
 COLUMNS = 2
 NAMES = LINE + 6
+DASH = 7
 ROOM = 0.06  # of the range, above the highest and below the lowest number
 
 
 @dataclass(frozen=True)
 class Curve:
-    name: str
+    name: str  # without one it is not among the names above the chart
     values: Estimate  # (H,), at steps 1 … H
     color: Color
     dashed: bool = False
@@ -45,13 +46,15 @@ class Curve:
 class Panel:
     """Curves on one scale. `zero` draws a line there, and makes sure that it is on the chart.
 
-    `places` are the names of what the values are at, if that is not the steps 1 … H.
+    `places` are the names of what the values are at, if that is not the steps 1 … H. `levels` are
+    numbers to compare with, by their names.
     """
 
     title: str
     curves: Sequence[Curve]
     zero: bool = False
     places: Sequence[str] = ()
+    levels: Mapping[str, float] = field(default_factory=dict)
 
 
 def curve_chart(panels: Sequence[Panel], *, title: str = "", subtitle: str = "") -> Image:
@@ -77,8 +80,17 @@ def _draw_panel(canvas: Canvas, x: int, y: int, panel: Panel) -> None:
     left, top = x + SCALE, y + HEAD + NAMES
     length = len(panel.curves[0].values.value)
     canvas.paste(left, top, _plot(panel, low, high))
+
+    def down(value: float) -> int:
+        return top + round((high - value) / (high - low) * (PLOT_HEIGHT - 1))
+
+    for name, value in panel.levels.items():
+        # Above its line in the lower half, below it in the upper: never outside of the plot.
+        at = down(value) + (3 if value > (low + high) / 2 else -16)
+        text = elide(name, PLOT_WIDTH // 2, 11)
+        canvas.text(left + PLOT_WIDTH - 5 - text_width(text, 11), at, text, size=11, color=GREY)
     for value in round_numbers(low, high):
-        at = top + round((high - value) / (high - low) * (PLOT_HEIGHT - 1))
+        at = down(value)
         text = f"{value + 0.0:g}"
         canvas.text(left - 6 - text_width(text, 11), at - 7, text, size=11, color=GREY)
     bottom = top + PLOT_HEIGHT
@@ -98,8 +110,9 @@ def _marks(panel: Panel, length: int) -> list[tuple[int, str]]:
 
 
 def _draw_names(canvas: Canvas, x: int, y: int, curves: Sequence[Curve]) -> None:
-    room = (SCALE + PLOT_WIDTH) // len(curves)
-    for curve in curves:
+    named = [curve for curve in curves if curve.name]
+    room = (SCALE + PLOT_WIDTH) // max(len(named), 1)
+    for curve in named:
         canvas.fill(x, y + 7, 8 if curve.dashed else 16, 3, curve.color)
         if curve.dashed:
             canvas.fill(x + 11, y + 7, 5, 3, curve.color)
@@ -110,7 +123,8 @@ def _draw_names(canvas: Canvas, x: int, y: int, curves: Sequence[Curve]) -> None
 
 def limits(panel: Panel) -> tuple[float, float]:
     """The range of a panel: all curves, and intervals where they are not extreme."""
-    values = np.concatenate([curve.values.value for curve in panel.curves])
+    drawn = [curve.values.value for curve in panel.curves]
+    values = np.concatenate([*drawn, np.array([*panel.levels.values()], np.float64)])
     values = values[np.isfinite(values)]
     if panel.zero:
         values = np.append(values, 0.0)
@@ -157,6 +171,8 @@ def _plot(panel: Panel, low: float, high: float) -> Image:
         big.line([(0, up(value)), (width, up(value))], FAINT, 1)
     if panel.zero:
         big.line([(0, up(0.0)), (width, up(0.0))], INK, FINE)
+    for value in panel.levels.values():
+        big.dashes([(0, up(value)), (width, up(value))], QUIET, 2 * FINE, DASH * FINE)
     for curve in sorted(panel.curves, key=lambda c: not c.dashed):
         points = [
             (float(_across(step, length)), up(value))
@@ -164,8 +180,7 @@ def _plot(panel: Panel, low: float, high: float) -> Image:
             if math.isfinite(value)
         ]
         if curve.dashed:
-            for start, end in zip(points[::2], points[1::2], strict=False):
-                big.line([start, end], curve.color, 2 * FINE)
+            big.dashes(points, curve.color, 2 * FINE, DASH * FINE)
         elif len(points) > 1:
             big.line(points, curve.color, 2 * FINE)
         elif points:

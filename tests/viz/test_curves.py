@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmtk.viz.curves import COLORS, PLOT_HEIGHT, Curve, Panel, curve_chart, limits, round_numbers
+from wmtk.viz.curves import (
+    COLORS,
+    PLOT_HEIGHT,
+    PLOT_WIDTH,
+    QUIET,
+    Curve,
+    Panel,
+    curve_chart,
+    limits,
+    round_numbers,
+)
 from wmtk.viz.metrics import Estimate
 
 
@@ -57,3 +67,36 @@ def test_what_is_not_known_is_left_out() -> None:
     alone = Curve("c", estimate([1.0, np.nan, np.nan]), COLORS[2])
     pixels = curve_chart([Panel("t", [gaps, nothing, alone]), Panel("u", [nothing])])
     assert pixels.std() > 5
+
+
+def test_dashes_are_as_long_with_two_points_as_with_many() -> None:
+    few, many = (Curve("", estimate([1.0] * number), COLORS[1], dashed=True) for number in (2, 20))
+    lines = []
+    for curve in (few, many):
+        pixels = curve_chart([Panel("t", [curve])])
+        lines.append((pixels == COLORS[1]).all(-1).any(0))
+    starts = [int((np.diff(line.astype(int)) == 1).sum()) for line in lines]
+    assert starts[0] > 10  # half of the width, in dashes and gaps of seven pixels
+    assert starts[1] > starts[0]  # it is longer
+
+
+def test_levels_are_drawn_across_and_named() -> None:
+    flat = Curve("a", estimate([0.0, 0.0]), COLORS[0])
+    low, high = limits(Panel("t", [flat], levels={"best": 5.0}))
+    assert low < 0
+    assert high > 5
+    with_level = curve_chart([Panel("t", [flat], levels={"best": 5.0})])
+    unnamed = curve_chart([Panel("t", [flat], levels={"": 5.0})])
+    grey = (with_level == QUIET).all(-1)
+    assert grey.sum(1).max() > PLOT_WIDTH / 3
+    assert (with_level != unnamed).any()
+
+
+def test_a_curve_without_a_name_is_not_among_the_names() -> None:
+    named, unnamed = (Curve(name, estimate([1.0, 2.0]), COLORS[0]) for name in ("a", ""))
+    other = Curve("b", estimate([1.0, 2.0]), COLORS[1])
+    both = curve_chart([Panel("t", [other, named])])
+    alone = curve_chart([Panel("t", [other, unnamed])])
+    above = slice(0, both.shape[0] - PLOT_HEIGHT - 60)
+    assert (both[above] == COLORS[0]).all(-1).any()
+    assert not (alone[above] == COLORS[0]).all(-1).any()
