@@ -132,6 +132,19 @@ def test_below_the_free_nats_the_divergence_teaches_nothing(free_nats: float) ->
     assert bool(taught.any()) == (free_nats == 0)
 
 
+def test_the_scale_of_the_divergence_may_follow_a_schedule() -> None:
+    ramp = {"start": 0.0, "end": 0.5, "steps": 100}
+    model = WorldModel(TINY.changed({"kl_scale": ramp}), {"image": IMAGE}, action_size=3)
+    batch = inputs({"image": IMAGE})
+    shares = []
+    for step in (0, 20, 100, 1000):
+        _, _, metrics = model.loss(batch, step)
+        shares.append(float(metrics["loss/kl"] / metrics["kl"]))
+    assert shares == pytest.approx([0.0, 0.1, 0.5, 0.5])
+    with pytest.raises(ConfigError, match="greater than or equal"):
+        TINY.changed({"kl_scale": -1.0})
+
+
 def test_the_linear_layer_is_the_transposed_convolution_that_it_stands_for() -> None:
     torch.manual_seed(0)
     decoder = ConvDecoder(7, 1, depth=2)

@@ -64,7 +64,7 @@ def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> N
     assert not inputs.mask.all()  # short episodes are padded
     with torch.no_grad():
         torch.manual_seed(0)
-        report = trainer.report([trainer.evaluate(inputs)])
+        report = trainer.report([trainer.evaluate(inputs, 1)])
         torch.manual_seed(0)
         feat = trainer.model.observe(inputs).feat
         image_error = trainer.model.decode(feat)["camera"] - to_float(inputs.obs["camera"])
@@ -88,7 +88,7 @@ def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> N
 def test_several_batches_are_reported_by_their_mean(dataset, config) -> None:
     trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
     sampler = SequenceSampler(dataset, batch_size=2, length=6)
-    metrics = [trainer.evaluate(trainer.inputs(sampler.sample())) for _ in range(2)]
+    metrics = [trainer.evaluate(trainer.inputs(sampler.sample()), 1) for _ in range(2)]
     both = trainer.report(metrics)
     one, other = (trainer.report([m]) for m in metrics)
     for name in ("loss/total", "kl", "mse/image"):
@@ -99,7 +99,7 @@ def test_a_term_that_is_switched_off_is_not_divided_by(dataset, config) -> None:
     off = config.changed({"model.image_scale": 0.0, "model.reward_scale": 0.0})
     trainer = ModelTrainer(off, dataset.schema, torch.device("cpu"))
     inputs = trainer.inputs(SequenceSampler(dataset, batch_size=2, length=6).sample())
-    report = trainer.report([trainer.evaluate(inputs)])
+    report = trainer.report([trainer.evaluate(inputs, 1)])
     assert report["loss/constant_free"] == report["loss/total"]
     assert not {"mse/image", "psnr/image", "mse/reward"} & report.keys()
     assert trainer.terms(report)["reward"] == 0

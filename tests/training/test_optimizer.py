@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from wmtk.models.schedules import Linear, value
 from wmtk.training.optimizer import Optimizer, OptimizerConfig
-from wmtk.training.schedules import Linear, value
 
 
 def test_every_update_shrinks_the_weights_whatever_the_rate() -> None:

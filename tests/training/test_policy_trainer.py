@@ -15,13 +15,13 @@ from wmtk.models.actions import Actions, Categoricals, TruncatedNormal, actions_
 from wmtk.models.imagination import Dream, Starts
 from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
+from wmtk.models.schedules import Linear, value
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.spaces import ArraySpec
 from wmtk.training.acting import ActorPolicy
 from wmtk.training.batches import ActionCodec
 from wmtk.training.policy_trainer import BehaviourConfig, PolicyTrainer
 from wmtk.training.presets import ABLATIONS, PRESETS, training_config
-from wmtk.training.schedules import Linear, value
 
 SMALL = BehaviourConfig().changed({"layers": 1, "units": 8, "horizon": 3, "slow_every": 2})
 DISCRETE = Categoricals([3])

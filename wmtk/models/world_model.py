@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -18,6 +18,7 @@ from wmtk.models.latents import Categorical
 from wmtk.models.layers import MLP, initialise
 from wmtk.models.piecewise import image_nll
 from wmtk.models.rssm import RSSM, RSSMConfig, State
+from wmtk.models.schedules import Linear, value
 from wmtk.spaces import ArraySpec
 
 
@@ -28,7 +29,7 @@ class WorldModelConfig(Config):
     depth: int = Field(48, ge=1)  # of the first convolution
     layers: int = Field(4, ge=1)  # of the perceptrons: heads, and vectors in and out
     units: int = Field(400, ge=1)
-    kl_scale: float = Field(0.1, ge=0)  # β
+    kl_scale: Annotated[float, Field(ge=0)] | Linear = 0.1  # β
     kl_balance: float | None = Field(0.8, ge=0, le=1)  # α; null is the plain KL
     free_nats: float = Field(0.0, ge=0)
     discount: float = Field(0.999, gt=0, le=1)  # γ
@@ -164,15 +165,15 @@ class WorldModel(nn.Module):
             _, bias = weights(decoder.last)
             bias.copy_(to_float(inputs.obs[key][inputs.mask]).mean((0, 1, 2)))
 
-    def loss(self, inputs: Inputs) -> tuple[Tensor, State, dict[str, Tensor]]:
-        """The loss of a batch, its posterior states, and what to log."""
+    def loss(self, inputs: Inputs, step: int = 0) -> tuple[Tensor, State, dict[str, Tensor]]:
+        """The loss of a batch at an update, its posterior states, and what to log."""
         config, mask = self.config, inputs.mask
         post = self.observe(inputs)
         prior = self.rssm.prior(post.deter)
         latent = self.rssm.latent
         kl = losses.balanced_kl(latent, post.stats, prior, mask, config.kl_balance)
         # Below the free nats, averaged over batch and time, the gradient is zero.
-        terms = {"kl": config.kl_scale * kl.clamp(min=config.free_nats)}
+        terms = {"kl": value(config.kl_scale, step) * kl.clamp(min=config.free_nats)}
         terms |= self._likelihoods(post.feat, inputs)
         loss = torch.stack(list(terms.values())).sum()
         with torch.no_grad():

@@ -10,6 +10,7 @@ from torch import Tensor
 from wmtk.models.disagreement import Ensemble, transitions
 from wmtk.models.imagination import Dream
 from wmtk.models.rssm import State
+from wmtk.models.schedules import Schedule
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.checkpoint import (
     module_tensors,
@@ -19,7 +20,6 @@ from wmtk.training.checkpoint import (
 )
 from wmtk.training.divergence import require_finite
 from wmtk.training.optimizer import Optimizer, OptimizerConfig
-from wmtk.training.schedules import Schedule
 
 
 class EnsembleConfig(OptimizerConfig):

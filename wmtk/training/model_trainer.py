@@ -49,7 +49,7 @@ class ModelTrainer:
         if self._begins:
             self.model.start_at_mean(inputs)
             self._begins = False
-        loss, post, metrics = self.model.loss(inputs)
+        loss, post, metrics = self.model.loss(inputs, step)
         batch = {"action": inputs.action, "reward": inputs.reward}
         batch |= {f"obs/{key}": rows for key, rows in inputs.obs.items()}
         require_finite(step, metrics, batch, self.model)
@@ -60,9 +60,9 @@ class ModelTrainer:
         return post.detach(), metrics
 
     @torch.no_grad()
-    def evaluate(self, inputs: Inputs) -> dict[str, Tensor]:
-        """The losses of a batch that is not learnt from."""
-        return self.model.loss(inputs)[2]
+    def evaluate(self, inputs: Inputs, step: int) -> dict[str, Tensor]:
+        """The losses of a batch that is not learnt from, after an update."""
+        return self.model.loss(inputs, step)[2]
 
     # --- what to log ---
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from wmtk.config import Config
-from wmtk.training.schedules import Schedule, value
+from wmtk.models.schedules import Schedule, value
 
 
 class OptimizerConfig(Config):

@@ -17,6 +17,7 @@ from wmtk.models.behaviour import Behaviour, Objective
 from wmtk.models.disagreement import Ensemble, novelty, penalised
 from wmtk.models.imagination import Dream, Starts
 from wmtk.models.rssm import State
+from wmtk.models.schedules import Schedule, value
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.checkpoint import (
     module_tensors,
@@ -27,7 +28,6 @@ from wmtk.training.checkpoint import (
 from wmtk.training.divergence import require_finite
 from wmtk.training.ensemble_trainer import EnsembleConfig, EnsembleTrainer
 from wmtk.training.optimizer import Optimizer, OptimizerConfig
-from wmtk.training.schedules import Schedule, value
 
 TASK, EXPLORER, ENSEMBLE = "behaviour", "explorer", "ensemble"  # in the names of what is saved
 

@@ -118,7 +118,7 @@ class ModelStage:
         """Report the held-out loss."""
         with own_randomness():
             inputs = (self.trainer.inputs(batch) for batch in self._held)
-            values = self.trainer.report([self.trainer.evaluate(x) for x in inputs])
+            values = self.trainer.report([self.trainer.evaluate(x, step) for x in inputs])
         log.scalars(step, {f"val/{name}": value for name, value in values.items()})
         return values["loss/total"]
 
