@@ -98,7 +98,7 @@ def test_acting_step_by_step_gives_the_states_of_training(rssm) -> None:
 def test_imagination_goes_on_from_any_state_by_the_prior(rssm) -> None:
     embed, action, first = sequence()
     post = rssm.observe(embed, action, first)
-    start = State(*(part[:, -1] for part in post))
+    start = post.at(-1)
     torch.manual_seed(3)
     dream = rssm.imagine(start, action[:, :4])
     assert dream.deter.shape == (3, 4, 6)

@@ -49,6 +49,10 @@ class State(NamedTuple):
     def detach(self) -> State:
         return State(*(part.detach() for part in self))
 
+    def at(self, t: int) -> State:
+        """One row of a sequence: (B, T, …) → (B, …)."""
+        return State(*(part[:, t] for part in self))
+
     def flatten(self) -> State:
         """(B, T, …) → (B·T, …)."""
         return State(*(part.flatten(0, 1) for part in self))

@@ -54,7 +54,7 @@ class Dreamer:
         """The states after the last row of windows (N, T, …) that are seen whole."""
         with own_randomness(_number(seed)):
             states = self._model.observe(to_inputs(batch, self.loaded.actions, self._device))
-        return self._mind(State(*(part[:, -1] for part in states)))
+        return self._mind(states.at(-1))
 
     @torch.no_grad()
     def open(self, seed: Sequence[int], temperature: float = 1.0) -> Mind:

@@ -17,7 +17,6 @@ from wmtk.datasets import Batch, Dataset, Episode, Schema
 from wmtk.errors import RunError, UsageError
 from wmtk.models.actions import actions_of
 from wmtk.models.behaviour import Behaviour
-from wmtk.models.convolution import to_bytes
 from wmtk.models.rssm import State
 from wmtk.models.shown import Dreamt, Imagined, Seen
 from wmtk.models.world_model import Inputs, WorldModel
@@ -40,7 +39,7 @@ HAS_ACTOR = ("policy", "online")  # kinds of runs
 class Prediction:
     """What the model expects of H steps, S times over: arrays (S, H, …)."""
 
-    images: dict[str, NDArray[np.uint8]]
+    obs: dict[str, NDArray[Any]]  # images as bytes, everything else as numbers
     reward: NDArray[np.float32]
     discount: NDArray[np.float32]
 
@@ -79,13 +78,23 @@ class LoadedModel:
         return self.model.observe(self.inputs(episode))
 
     @torch.no_grad()
-    def reconstruct(self, episode: Episode) -> dict[str, NDArray[np.uint8]]:
-        """What the model makes of each row after seeing it: images (T+1, 64, 64, C)."""
-        return self._images(self.observe(episode).feat[0])
+    def reconstruct(self, episode: Episode) -> dict[str, NDArray[Any]]:
+        """What the model makes of each row after seeing it: (T+1, …), images as bytes."""
+        return decoded(self.model, self.observe(episode).feat[0])
 
     @torch.no_grad()
     def imagine(self, state: State, actions: NDArray[Any]) -> State:
-        """The states (N, H, …) that follow a state (N, …) under actions (N, H, …)."""
+        """The states (N, H, …) that follow states (N, …) under actions (N, H, …).
+
+        `observe(episode).at(-1)` is such a state, with N = 1.
+        """
+        wanted = (len(state.deter), actions.shape[1] if actions.ndim > 1 else 0)
+        if state.deter.ndim != 2 or actions.shape != (*wanted, *self.schema.action.shape):
+            raise UsageError(
+                f"States of shape {tuple(state.deter.shape)} and actions of shape {actions.shape} "
+                "do not go together.",
+                "Give states (N, …) and actions (N, H, …): observe(episode).at(t) is one state.",
+            )
         return self.model.rssm.imagine(state, self.actions.encode(actions).to(self.device))
 
     @torch.no_grad()
@@ -104,7 +113,9 @@ class LoadedModel:
         )
         feat = imagined.feat
         return Prediction(
-            self._images(feat), _numpy(self.model.reward(feat)), _numpy(self.model.discount(feat))
+            decoded(self.model, feat),
+            _numpy(self.model.reward(feat)),
+            _numpy(self.model.discount(feat)),
         )
 
     @property
@@ -147,9 +158,6 @@ class LoadedModel:
             f"Train one: wmtk train-policy {self.run.path} "
             f"{'--explore disagreement ' if explore else ''}--out …",
         )
-
-    def _images(self, feat: Tensor) -> dict[str, NDArray[np.uint8]]:
-        return {key: to_bytes(x).cpu().numpy() for key, x in self.model.decode(feat).items()}
 
 
 class LoadedAgent(LoadedModel):

@@ -33,7 +33,7 @@ def open_loop(
     """The states of `context` rows that are seen (B, C, …), and of those imagined (B·S, H, …)."""
     assert context + horizon <= inputs.reward.shape[1], (context, horizon, inputs.reward.shape)
     seen = model.observe(window(inputs, slice(0, context)))
-    last = State(*(part[:, -1].repeat_interleave(samples, 0) for part in seen))
+    last = State(*(part.repeat_interleave(samples, 0) for part in seen.at(-1)))
     actions = inputs.action[:, context : context + horizon].repeat_interleave(samples, 0)
     return seen, model.rssm.imagine(last, actions)
 

@@ -35,7 +35,7 @@ def dream(
     N = len(inputs.reward)
     with own_randomness(seed):
         seen = model.observe(window(inputs, slice(0, context)))
-        state = State(*(part[:, -1].repeat_interleave(samples, 0) for part in seen))
+        state = State(*(part.repeat_interleave(samples, 0) for part in seen.at(-1)))
         chosen, feats = [], []
         for _ in range(horizon):
             chosen.append(behaviour.act(state.feat, sample=sample))
