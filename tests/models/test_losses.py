@@ -88,6 +88,12 @@ def test_the_discount_loss_has_soft_targets() -> None:
     logit = torch.tensor([math.log(0.99 / 0.01)], requires_grad=True)
     (grad,) = torch.autograd.grad(discount_nll(logit, torch.tensor([False]), 0.99).sum(), logit)
     assert grad.item() == pytest.approx(0, abs=1e-6)
+    # Elsewhere it is the probability minus the target, which an end makes 0.
+    away = torch.tensor([0.5, 0.5], requires_grad=True)
+    nll = discount_nll(away, torch.tensor([False, True]), 0.99)
+    (grad,) = torch.autograd.grad(nll.sum(), away)
+    likely = 1 / (1 + math.exp(-0.5))
+    assert grad.tolist() == pytest.approx([likely - 0.99, likely])
 
 
 def test_perplexity_counts_the_classes_in_use() -> None:

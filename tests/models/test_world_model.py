@@ -141,8 +141,9 @@ def test_the_scale_of_the_divergence_may_follow_a_schedule() -> None:
         _, _, metrics = model.loss(batch, step)
         shares.append(float(metrics["loss/kl"] / metrics["kl"]))
     assert shares == pytest.approx([0.0, 0.1, 0.5, 0.5])
-    with pytest.raises(ConfigError, match="greater than or equal"):
-        TINY.changed({"kl_scale": -1.0})
+    for wrong in (-1.0, float("nan"), ramp | {"end": -0.5}):
+        with pytest.raises(ConfigError, match=r"kl_scale.* not negative"):
+            TINY.changed({"kl_scale": wrong})
 
 
 def test_the_linear_layer_is_the_transposed_convolution_that_it_stands_for() -> None:
@@ -158,17 +159,27 @@ def test_the_linear_layer_is_the_transposed_convolution_that_it_stands_for() -> 
 
 
 def test_padded_rows_change_nothing() -> None:
-    model = WorldModel(TINY, {"image": IMAGE}, 3)
-    batch = inputs({"image": IMAGE})
+    keys = {"image": IMAGE, "state": VECTOR}
+    model = WorldModel(TINY, keys, 3)
+    batch = inputs(keys)
     mask = batch.mask.clone()
     mask[1, 3:] = False
-    torch.manual_seed(1)
-    loss, _, _ = model.loss(batch._replace(mask=mask))
-    reward = batch.reward.clone()
-    reward[1, 3:] = 1e6
-    torch.manual_seed(1)
-    other, _, _ = model.loss(batch._replace(mask=mask, reward=reward))
-    assert loss.item() == other.item()
+    other = inputs(keys)  # the same numbers, and quite others in the padded rows
+    for part in (*other.obs.values(), other.action, other.reward, other.terminal):
+        part[1, 3:] = 77
+    found = []
+    for rows in (batch, other):
+        model.zero_grad()
+        torch.manual_seed(1)
+        loss, _, metrics = model.loss(rows._replace(mask=mask))
+        loss.backward()
+        gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+        found.append((metrics, gradients))
+    (metrics, gradients), (others, other_gradients) = found
+    for name, value in metrics.items():
+        torch.testing.assert_close(others[name], value, msg=name)
+    for name, value in gradients.items():
+        torch.testing.assert_close(other_gradients[name], value, msg=name)
 
 
 @pytest.mark.parametrize("stopped", ["image_gradients", "reward_gradients"])
@@ -191,6 +202,15 @@ def test_without_a_discount_head_the_discount_is_gamma() -> None:
 def test_an_image_of_another_size_is_refused_with_what_to_do() -> None:
     with pytest.raises(ConfigError, match="84"):
         WorldModel(TINY, {"image": ArraySpec("box", (84, 84, 1), "uint8")}, 3)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (64, 64, 2), (84, 84, 4, 1)])
+def test_pictures_of_an_unknown_kind_are_not_learnt_as_numbers(shape) -> None:
+    keys = {"image": IMAGE, "depth": ArraySpec("box", shape, "uint8")}
+    with pytest.raises(ConfigError, match="'depth' looks like an image"):
+        WorldModel(TINY, keys, 3)
+    symbols = {"image": IMAGE, "grid": ArraySpec("box", (7, 7), "uint8")}
+    assert WorldModel(TINY, symbols, 3).vector_size == 49
 
 
 def test_misspelt_settings_get_the_right_name() -> None:

@@ -62,9 +62,11 @@ def small() -> list[str]:
 
 def _noise(rng: np.random.Generator, spec: ArraySpec, rows: int) -> Any:
     if spec.kind == "box" and spec.dtype.startswith("float"):
-        return rng.normal(size=(rows, *spec.shape)).astype(spec.dtype)
-    high = 255 if spec.kind == "box" else spec.high
-    return rng.integers(0, high, (rows, *spec.shape), endpoint=True).astype(spec.dtype)
+        noise = rng.normal(size=(rows, *spec.shape)).astype(spec.dtype)
+        return noise.clip(spec.bound("low"), spec.bound("high"))
+    return rng.integers(0, spec.bound("high"), (rows, *spec.shape), endpoint=True).astype(
+        spec.dtype
+    )
 
 
 @pytest.fixture
@@ -74,13 +76,13 @@ def make_dataset(tmp_path: Path) -> Callable[..., Dataset]:
     def make(
         name: str = "noise.zarr",
         obs: dict[str, ArraySpec] | None = None,
-        actions: int = 3,
+        actions: int | ArraySpec = 3,
         lengths: tuple[int, ...] = (12, 12, 12, 12),
         change: Callable[[int, dict[str, Any]], None] = lambda number, arrays: None,
     ) -> Dataset:
-        schema = Schema(
-            obs or {"state": VECTOR}, ArraySpec("discrete", (), "int64", 0, actions - 1)
-        )
+        if isinstance(actions, int):
+            actions = ArraySpec("discrete", (), "int64", 0, actions - 1)
+        schema = Schema(obs or {"state": VECTOR}, actions)
         rng = np.random.default_rng(0)
         with Dataset.create(tmp_path / name, schema) as dataset:
             for number, length in enumerate(lengths):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from wmtk.datasets import SequenceSampler, Source
+from wmtk.datasets import Batch, SequenceSampler, Source
 from wmtk.errors import DivergedError
+from wmtk.training.data import fixed_batches
 from wmtk.training.divergence import SpikeDetector
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.run import Run
@@ -67,13 +68,37 @@ def test_numbers_that_overflow_in_between_are_told_apart(trainer, batch, monkeyp
 
 
 def test_a_loss_that_jumps_stops_training() -> None:
+    spikes, constants = SpikeDetector(), {"loss/image/image": 5000.0}
+    for step in range(100):
+        spikes.require_usual(step, {"loss/total": torch.tensor(5010.0)}, constants)
+    spikes.require_usual(100, {"loss/total": torch.tensor(5400.0)}, constants)
+    # Without its constant the image has 99 of it.
+    high = {"loss/kl": 901.0, "loss/image/image": 5099.0, "loss/total": 6000.0}
+    with pytest.raises(DivergedError, match=r"Update 101: .* jumped to 1000 from about 10; .*kl"):
+        spikes.require_usual(101, {name: torch.tensor(x) for name, x in high.items()}, constants)
+
+
+def test_a_loss_that_was_next_to_nothing_may_rise() -> None:
     spikes = SpikeDetector()
     for step in range(100):
-        spikes.require_usual(step, {"loss/total": torch.tensor(10.0)})
-    spikes.require_usual(100, {"loss/total": torch.tensor(400.0)})
-    high = {"loss/kl": 1.0, "loss/image/image": 998.0, "loss/reward": 1.0, "loss/total": 1000.0}
-    with pytest.raises(DivergedError, match=r"Update 101: .* jumped to 1000 .* loss/image/image"):
-        spikes.require_usual(101, {name: torch.tensor(loss) for name, loss in high.items()})
+        spikes.require_usual(step, {"loss/total": torch.tensor(0.01)}, {})
+    spikes.require_usual(100, {"loss/total": torch.tensor(2.0)}, {})
+    with pytest.raises(DivergedError, match=r"jumped to 60 from about 0\.01"):
+        spikes.require_usual(101, {"loss/total": torch.tensor(60.0)}, {})
+
+
+def test_a_jump_of_the_image_loss_is_seen_beside_its_constant(trainer, batch) -> None:
+    inputs = trainer.inputs(batch)
+    for step in range(2, 101):
+        trainer.update(inputs, step)
+    before = weights(trainer)
+    with torch.no_grad():
+        trainer.model.decoders["image"].last.bias.fill_(2.0)  # every pixel, by more than its range
+    broken = weights(trainer)
+    with pytest.raises(DivergedError, match=r"Update 101: .* most of it is loss/image/image"):
+        trainer.update(inputs, 101)
+    assert any(not torch.equal(broken[name], value) for name, value in before.items())
+    assert all(torch.equal(value, broken[name]) for name, value in weights(trainer).items())
 
 
 def poison(number: int, arrays: dict) -> None:
@@ -92,6 +117,22 @@ def test_the_last_good_checkpoint_is_kept(make_dataset, config, tmp_path) -> Non
     assert f"checkpoint of update {run.step} is kept" in caught.value.hint
     saved = run.checkpoints.load()
     assert all(torch.isfinite(x).all() for x in saved.tensors.values() if x.is_floating_point())
+
+
+def test_held_out_data_that_is_not_finite_is_named(dataset, config, tmp_path, monkeypatch) -> None:
+    def poisoned(*args) -> list[Batch]:
+        batch, *rest = fixed_batches(*args)
+        reward = batch.reward.copy()
+        reward[1, 3] = np.inf
+        return [replace(batch, reward=reward), *rest]
+
+    monkeypatch.setattr("wmtk.training.train_model.fixed_batches", poisoned)
+    often = config.changed({"cadence.checkpoint": 2, "cadence.evaluate": 3})
+    expected = r"Update 3: val/loss/reward .* The batch's reward is not finite in row 3 of window 1"
+    with pytest.raises(DivergedError, match=expected) as caught:
+        train_model([Source(dataset)], tmp_path / "run", often, steps=9, val_fraction=0.5)
+    assert "checkpoint of update 2 is kept" in caught.value.hint
+    assert Run(tmp_path / "run").step == 2
 
 
 def test_a_run_that_fails_at_once_leaves_nothing_behind(make_dataset, config, tmp_path) -> None:

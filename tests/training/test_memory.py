@@ -37,10 +37,10 @@ LACKS = {
 def test_a_lack_of_memory_says_what_to_set(dataset, config, tmp_path, monkeypatch, lack) -> None:
     loss = WorldModel.loss
 
-    def greedy(model, inputs):
+    def greedy(model, inputs, step=0):
         if len(inputs.reward) > 1:
             raise LACKS[lack]
-        return loss(model, inputs)
+        return loss(model, inputs, step)
 
     monkeypatch.setattr(WorldModel, "loss", greedy)
     large = config.changed({"data.batch_size": 8})
@@ -52,7 +52,7 @@ def test_a_lack_of_memory_says_what_to_set(dataset, config, tmp_path, monkeypatc
 
 
 def test_a_lack_that_leaves_no_room_to_measure(dataset, config, tmp_path, monkeypatch) -> None:
-    def greedy(model, inputs):
+    def greedy(model, inputs, step=0):
         raise RuntimeError("could not create a primitive")
 
     monkeypatch.setattr(WorldModel, "loss", greedy)
@@ -71,7 +71,7 @@ OTHERS = (
 def test_other_errors_are_no_lack_of_memory(
     dataset, config, tmp_path, monkeypatch, other, told
 ) -> None:
-    def broken(model, inputs):
+    def broken(model, inputs, step=0):
         raise other
 
     monkeypatch.setattr(WorldModel, "loss", broken)

@@ -7,8 +7,10 @@ import json
 import pytest
 import torch
 
+import wmtk
 from wmtk.datasets import Source
 from wmtk.errors import CheckpointError, RunError
+from wmtk.spaces import ArraySpec
 from wmtk.training.run import Run
 from wmtk.training.train_model import train_model
 
@@ -33,6 +35,43 @@ def test_evaluating_more_often_changes_nothing(dataset, config, tmp_path) -> Non
     never = train(dataset, tmp_path / "b", config.changed({"cadence.evaluate": 99}), 6)
     a, b = often.checkpoints.load().tensors, never.checkpoints.load().tensors
     assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_the_best_is_so_by_one_and_the_same_loss(dataset, config, tmp_path) -> None:
+    often = config.changed({"cadence.evaluate": 1, "cadence.checkpoint": 1})
+    train(dataset, tmp_path / "run", often, 4)
+    dearer = often.changed({"model.image_scale": 10.0})  # all losses are larger now
+    run = train(dataset, tmp_path / "run", dearer, 6, resume=True)
+    assert run.checkpoints.load("best").step > 4
+
+
+def test_held_out_losses_compare_while_the_scale_of_the_divergence_changes(
+    dataset, config, tmp_path
+) -> None:
+    ramp = {"start": 0.0, "end": 50.0, "steps": 1000}
+    rising = config.changed({"model.kl_scale": ramp, "cadence.evaluate": 2})
+    train(dataset, tmp_path / "run", rising, 4)
+    lines = [json.loads(x) for x in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    scales = [x["val/loss/kl"] / x["val/kl"] for x in lines if "val/kl" in x]
+    assert scales == pytest.approx([50.0, 50.0])
+    taught = [x["train/loss/kl"] / x["train/kl"] for x in lines if "train/kl" in x]
+    assert taught == pytest.approx([0.1, 0.2])
+
+
+ACTIONS = {
+    "multi-discrete": ArraySpec("multi_discrete", (2,), "int64", (0, 0), (2, 3)),
+    "binary": ArraySpec("multi_binary", (4,), "int8", 0, 1),
+    "continuous": ArraySpec("box", (2,), "float32", -1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
+def test_every_kind_of_action(action, make_dataset, config, tmp_path) -> None:
+    data = make_dataset(actions=action)
+    train(data, tmp_path / "run", config, 2)
+    model, episode = wmtk.load(tmp_path / "run"), data[0]
+    state = model.observe(episode).at(0)
+    assert model.imagine(state, episode.action[None, 1:5]).deter.shape == (1, 4, 8)
 
 
 def test_metrics_are_logged_once_also_after_resuming(dataset, config, tmp_path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -12,13 +12,20 @@ from torch import Tensor, nn
 from wmtk.config import Config
 from wmtk.errors import ConfigError
 from wmtk.models import losses
-from wmtk.models.convolution import ConvDecoder, ConvEncoder, check_image, to_float, weights
+from wmtk.models.convolution import (
+    ConvDecoder,
+    ConvEncoder,
+    check_image,
+    check_no_image,
+    to_float,
+    weights,
+)
 from wmtk.models.fast_elu import elu
 from wmtk.models.latents import Categorical
 from wmtk.models.layers import MLP, initialise
 from wmtk.models.piecewise import image_nll
 from wmtk.models.rssm import RSSM, RSSMConfig, State
-from wmtk.models.schedules import Linear, value
+from wmtk.models.schedules import Scale, value
 from wmtk.spaces import ArraySpec
 
 
@@ -29,7 +36,7 @@ class WorldModelConfig(Config):
     depth: int = Field(48, ge=1)  # of the first convolution
     layers: int = Field(4, ge=1)  # of the perceptrons: heads, and vectors in and out
     units: int = Field(400, ge=1)
-    kl_scale: Annotated[float, Field(ge=0)] | Linear = 0.1  # β
+    kl_scale: Scale = 0.1  # β
     kl_balance: float | None = Field(0.8, ge=0, le=1)  # α; null is the plain KL
     free_nats: float = Field(0.0, ge=0)
     discount: float = Field(0.999, gt=0, le=1)  # γ
@@ -69,6 +76,8 @@ class WorldModel(nn.Module):
         self.vectors = {key: spec for key, spec in obs.items() if not spec.is_image}
         for key, spec in self.images.items():
             check_image(key, spec.shape)
+        for key, spec in self.vectors.items():
+            check_no_image(key, spec)
         L, U = config.layers, config.units
         self.vector_size = sum(spec.numbers for spec in self.vectors.values())
         self.encoders = nn.ModuleDict(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from wmtk.errors import DivergedError
 
 SPIKE = 50.0  # times the usual loss
+LEAST = 1.0  # nats; what is usual is never taken for less
 USUAL = 100  # updates that "usual" is the median of
 HINT = "Look for odd values in the data, or lower optimizer.rate."
 
@@ -49,15 +50,22 @@ class SpikeDetector:
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=USUAL)
 
-    def require_usual(self, step: int, metrics: Mapping[str, Tensor]) -> None:
-        """Look at `loss/total`; the other losses are its terms."""
-        loss = float(metrics["loss/total"])
-        if len(self._recent) == USUAL and abs(loss) > SPIKE * abs(median(self._recent)):
-            terms = {n: abs(float(t)) for n, t in metrics.items() if n.startswith("loss/")}
+    def require_usual(
+        self, step: int, metrics: Mapping[str, Tensor], constants: Mapping[str, float]
+    ) -> None:
+        """Look at `loss/total`, without what its terms consist of whatever is learnt.
+
+        Of an image such constants are thousands, beside which no jump would be seen.
+        """
+        loss = float(metrics["loss/total"]) - sum(constants.values())
+        usual = max(median(self._recent), LEAST) if self._recent else LEAST
+        if len(self._recent) == USUAL and loss > SPIKE * usual:
+            terms = {n: float(t) for n, t in metrics.items() if n.startswith("loss/")}
             del terms["loss/total"]
-            most = f"; most of it is {max(terms, key=terms.__getitem__)}" if terms else ""
+            rest = {name: term - constants.get(name, 0.0) for name, term in terms.items()}
+            most = f"; most of it is {max(rest, key=rest.__getitem__)}" if rest else ""
             raise DivergedError(
-                f"Update {step}: loss/total jumped to {loss:.4g} from about "
+                f"Update {step}: the loss, without constants, jumped to {loss:.4g} from about "
                 f"{median(self._recent):.4g}{most}.",
                 HINT,
             )

@@ -10,7 +10,7 @@ from torch import Tensor
 from wmtk.models.disagreement import Ensemble, transitions
 from wmtk.models.imagination import Dream
 from wmtk.models.rssm import State
-from wmtk.models.schedules import Schedule
+from wmtk.models.schedules import Scale
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.checkpoint import (
     module_tensors,
@@ -28,7 +28,7 @@ class EnsembleConfig(OptimizerConfig):
     members: int = Field(5, ge=2)  # M
     layers: int | None = Field(None, ge=1)  # of each; null: as many as the actor's
     units: int | None = Field(None, ge=1)  # null: as many as the actor's
-    rate: Schedule = 3e-4
+    rate: Scale = 3e-4
 
 
 class EnsembleTrainer:

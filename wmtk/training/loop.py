@@ -115,7 +115,10 @@ class Loop:
         self._stage.restore(saved.tensors)
         restore_random(saved.tensors)
         self._sampler.restore(saved.state["sampler"])
-        self.step, self._best = saved.step, saved.state["best"]
+        self.step = saved.step
+        # What was the best by another loss says nothing about this one.
+        if saved.state["config"]["model"] == self._config.model.model_dump(mode="json"):
+            self._best = saved.state["best"]
 
     def run(self, steps: int) -> None:
         """Update until there were `steps` of them, or somebody says stop."""
@@ -143,7 +146,7 @@ class Loop:
                 ends = last or self._watch.stop()
                 if last or self.step % cadence.log == 0:
                     self._report(log, metrics, clock)
-                with self._saving_if_an_environment_fails(steps):
+                with self._saving_if_an_environment_fails(steps), self._advising():
                     better = self._is_better(self._stage.look(log, self.step, last=last))
                 if ends or better or self.step % cadence.checkpoint == 0:
                     self._save(steps, best=better)
@@ -160,13 +163,19 @@ class Loop:
 
     def _update(self, batch: Batch) -> Mapping[str, Tensor]:
         step = self.step + 1
-        try:
+        with self._advising():
             metrics = self._stage.update(batch, step)
-        except DivergedError as error:
-            raise DivergedError(error.message, f"{error.hint}\n{self._last_good()}") from error
         self.step = step
         self.updates += 1
         return metrics
+
+    @contextmanager
+    def _advising(self) -> Iterator[None]:
+        """Let errors about numbers say what to go on from."""
+        try:
+            yield
+        except DivergedError as error:
+            raise DivergedError(error.message, f"{error.hint}\n{self._last_good()}") from error
 
     def _last_good(self) -> str:
         if not self._run.step:

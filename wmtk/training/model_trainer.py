@@ -11,6 +11,7 @@ from torch import Tensor
 
 from wmtk.datasets import Batch, Schema
 from wmtk.models.rssm import State
+from wmtk.models.schedules import LAST
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.batches import ActionCodec, to_inputs
 from wmtk.training.checkpoint import (
@@ -50,10 +51,9 @@ class ModelTrainer:
             self.model.start_at_mean(inputs)
             self._begins = False
         loss, post, metrics = self.model.loss(inputs, step)
-        batch = {"action": inputs.action, "reward": inputs.reward}
-        batch |= {f"obs/{key}": rows for key, rows in inputs.obs.items()}
+        batch = _named(inputs)
         require_finite(step, metrics, batch, self.model)
-        self._spikes.require_usual(step, metrics)
+        self._spikes.require_usual(step, metrics, self._constants())
         norm = metrics["gradient/model"] = self.optimizer.update(loss, step)
         if self.optimizer.scaler is None:  # which expects such gradients, and skips them
             require_finite(step, {"gradient/model": norm}, batch, self.model)
@@ -61,8 +61,14 @@ class ModelTrainer:
 
     @torch.no_grad()
     def evaluate(self, inputs: Inputs, step: int) -> dict[str, Tensor]:
-        """The losses of a batch that is not learnt from, after an update."""
-        return self.model.loss(inputs, step)[2]
+        """The losses of a batch that is not learnt from, after an update.
+
+        Scales are those at the end of their schedules, so that losses compare.
+        """
+        metrics = self.model.loss(inputs, LAST)[2]
+        held_out = {f"val/{name}": value for name, value in metrics.items()}
+        require_finite(step, held_out, _named(inputs), self.model)
+        return metrics
 
     # --- what to log ---
 
@@ -73,16 +79,14 @@ class ModelTrainer:
         number, that makes the loss hard to read. Without it they are half of the squared error.
         """
         values = {name: fmean(float(m[name]) for m in metrics) for name in metrics[0]}
-        constants = 0.0
         for name, (term, numbers, scale) in self._gaussians().items():
             if scale:
-                constants += scale * numbers * CONSTANT
                 error = 2 * (values[term] / scale / numbers - CONSTANT)
                 values[f"mse/{name}"] = max(error, 0.0) if math.isfinite(error) else error
         for key in self.model.images:
             if (error := values.get(f"mse/{key}", 0.0)) > 0:
                 values[f"psnr/{key}"] = -10 * math.log10(error)
-        values["loss/constant_free"] = values["loss/total"] - constants
+        values["loss/constant_free"] = values["loss/total"] - sum(self._constants().values())
         return values
 
     def terms(self, report: Mapping[str, float]) -> dict[str, float]:
@@ -107,6 +111,12 @@ class ModelTrainer:
         if model.vectors:
             terms["vector"] = ("loss/vector", model.vector_size, config.vector_scale)
         return terms | {"reward": ("loss/reward", 1, config.reward_scale)}
+
+    def _constants(self) -> dict[str, float]:
+        """What no learning can take away from the terms of the loss, by their metric."""
+        return {
+            term: scale * numbers * CONSTANT for term, numbers, scale in self._gaussians().values()
+        }
 
     @property
     def rate(self) -> float:
@@ -143,3 +153,9 @@ class ModelTrainer:
             now = self.optimizer.scaler.state_dict()
             now |= {"scale": scale, "_growth_tracker": int(tracker)}
             self.optimizer.scaler.load_state_dict(now)
+
+
+def _named(inputs: Inputs) -> dict[str, Tensor]:
+    """What a batch consists of, by the names that a dataset has for it."""
+    seen = {f"obs/{key}": rows for key, rows in inputs.obs.items()}
+    return {"action": inputs.action, "reward": inputs.reward, **seen}

@@ -9,13 +9,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from wmtk.config import Config
-from wmtk.models.schedules import Schedule, value
+from wmtk.models.schedules import Scale, value
 
 
 class OptimizerConfig(Config):
     """Settings of one optimiser."""
 
-    rate: Schedule
+    rate: Scale
     warmup: int = Field(0, ge=0)  # updates in which the rate rises from 0 to what `rate` says
     eps: float = Field(1e-5, gt=0)
     clip: float = Field(100.0, gt=0)  # global norm of the gradient

@@ -17,7 +17,7 @@ from wmtk.models.behaviour import Behaviour, Objective
 from wmtk.models.disagreement import Ensemble, novelty, penalised
 from wmtk.models.imagination import Dream, Starts
 from wmtk.models.rssm import State
-from wmtk.models.schedules import Schedule, value
+from wmtk.models.schedules import Scale, Schedule, value
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.checkpoint import (
     module_tensors,
@@ -46,7 +46,7 @@ class BehaviourConfig(Config):
     # ρ: 1 is Reinforce, 0 is backpropagation through the dynamics; null is 1 for discrete actions
     # and 0 for the others.
     reinforce: Schedule | None = 1.0
-    entropy: Schedule = 1e-3  # η
+    entropy: Scale = 1e-3  # η
     long_term_entropy: bool = False  # whether the entropy of later actions counts as a reward
     slow_every: int = Field(100, ge=1)  # updates after which the slow critic is a new copy
     # P: what a unit of disagreement (wmtk.models.disagreement) takes off the imagined reward.

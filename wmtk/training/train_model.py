@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from wmtk.datasets import Batch, Source
 from wmtk.models.rssm import State
+from wmtk.models.schedules import Linear
 from wmtk.models.world_model import Inputs
 from wmtk.training.checkpoint import own_randomness
 from wmtk.training.data import fixed_batches, make_sampler, require_same_spaces, require_window
@@ -134,7 +136,11 @@ class ModelStage:
             save_picture(self._run.path / "pictures", key, step, picture)
 
     def advice(self) -> str:
-        return f"--set optimizer.rate={self.trainer.rate / 3:.1g}"
+        rate = self._config.optimizer.rate
+        if isinstance(rate, Linear):
+            lower = rate.changed({"start": rate.start / 3, "end": rate.end / 3})
+            return f"--set 'optimizer.rate={json.dumps(lower.model_dump())}'"
+        return f"--set optimizer.rate={rate / 3:.1g}"
 
     def tensors(self) -> dict[str, Tensor]:
         return self.trainer.tensors()
