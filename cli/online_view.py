@@ -142,8 +142,12 @@ def _scores(p: OnlineProgress) -> str:
     if not p.scores:
         return "not yet"
     means = [score.mean_return for score in p.scores]
-    at = human_count(p.scores[-1].steps, "step")
-    return f"{sparkline(means)}  {means[-1]:.4g} at {at}, best {max(means):.4g}"
+    last = p.scores[-1]
+    at = human_count(last.steps, "step")
+    return (
+        f"{sparkline(means)}  {means[-1]:.4g} at {at}, best {max(means):.4g}\n"
+        f"discounted, the critic expected {last.imagined:.3g} and {last.discounted:.3g} came"
+    )
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH // 2) -> str:

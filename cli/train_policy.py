@@ -11,10 +11,12 @@ from wmtk.cli import console
 from wmtk.cli.console import human_count
 from wmtk.cli.stopping import StopOnSignal
 from wmtk.cli.training import existing_run, say, set_up, source_of, steps_of
+from wmtk.errors import WmtkError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from wmtk.envs import ResolvedTask
     from wmtk.training.loop import TrainProgress
     from wmtk.training.presets import TrainingConfig
     from wmtk.training.run import Run
@@ -59,6 +61,9 @@ def train_policy(
     checkpoint: Annotated[
         str, typer.Option(help="Which of the model: latest, best, or an update's number.")
     ] = "latest",
+    test: Annotated[
+        int, typer.Option(min=0, help="Episodes of the real task to play at the end; 0 is none.")
+    ] = 10,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of weights and batches.", show_default="0")
     ] = None,
@@ -78,7 +83,8 @@ def train_policy(
     Whoever trains long in a model that stays as it is learns to exploit its errors. An ensemble of
     predictors tells what the data says nothing about: --penalty makes imagined steps cost what its
     members disagree by, --explore disagreement trains an actor that seeks just such steps, for
-    wmtk collect to find out about them. wmtk eval shows what the critic expects beside what comes.
+    wmtk collect to find out about them. At the end some episodes of the real task are played, and
+    what the critic expected stands beside what came; wmtk eval plays more of them.
 
     Ctrl-C finishes the update, saves a checkpoint and exits with code 130; the same command with
     --resume goes on as if nothing had happened.
@@ -93,6 +99,7 @@ def train_policy(
       wmtk collect wmtk/Catch-v0 --policy runs/catch-policy --out played.zarr --episodes 20
     """
     from wmtk.training.device import choose_device
+    from wmtk.training.playing import Playing
     from wmtk.training.train_policy import train_policy as run
     from wmtk.version import code_version
 
@@ -113,6 +120,9 @@ def train_policy(
     sources = [source_of(text) for text in data] if data else None
     say(f"model {model}, update {checkpoint}, on {chosen}, wmtk {code_version()}")
     stopping = StopOnSignal("Stopping after this update; once more ends at once.")
+    playing = None
+    if test and (task := _task(before, model)) is not None:
+        playing = Playing(task, seed or 0, stop=lambda: stopping.asked, on_message=say)
     with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
         made = run(
             model,
@@ -124,6 +134,8 @@ def train_policy(
             seed=seed,
             device=chosen,
             resume=resume,
+            test=playing,
+            episodes=test,
             on_progress=lambda p: bar.update(completed=p.step, description=_describe(p)),
             stop=lambda: stopping.asked,
         )
@@ -150,17 +162,39 @@ def _config(
     return config
 
 
+def _task(before: Run | None, model: Path) -> ResolvedTask | None:
+    """The task that the data is of, if it can be played here."""
+    from wmtk.collect import schema_of, task_of
+    from wmtk.datasets import Schema
+    from wmtk.training.fit import require_fit
+    from wmtk.training.run import Run
+
+    about = (before or Run(model)).about
+    try:
+        task = task_of(about["env"], None, {})
+        require_fit(Schema.from_json(about["schema"]), schema_of(task), f"{model} and {task.task}")
+    except WmtkError as error:
+        say(f"There will be no test in the real task: {error.message}")
+        return None
+    return task
+
+
 def _describe(progress: TrainProgress) -> str:
     shown = [f"{name} {value:.3g}" for name, value in progress.losses.items()]
     return f"Training: {', '.join(shown)}" if shown else "Training"
 
 
 def _result(run: Run) -> dict[str, Any]:
-    """What came of a run: its last report."""
+    """What came of a run: its last report, and the test at its end if there was one."""
     from wmtk.training.metrics import read_metrics
 
-    reports = read_metrics(run.path)
-    return {"run": str(run.path), "steps": run.step, "last": reports[-1] if reports else None}
+    last = test = None
+    for report in read_metrics(run.path):
+        if "eval/return" in report:
+            test = report
+        else:
+            last = report
+    return {"run": str(run.path), "steps": run.step, "last": last, "test": test}
 
 
 def _render(result: dict[str, Any]) -> RenderableType:
@@ -175,8 +209,15 @@ def _render(result: dict[str, Any]) -> RenderableType:
         for title, name in _SHOWN.items():
             if last.get(f"train/{name}") is not None:
                 table.add_row(title, f"{last[f'train/{name}']:.4g}")
-    # The return above is what the model promises: how much of it is true is for others to say.
-    table.add_row("real return", f"wmtk eval {result['run']}")
+    # The return above is what the model promises: how much of it is true, only the task can tell.
+    if test := result["test"]:
+        tested = f"{test['eval/return']:.4g} ± {test['eval/return_std']:.3g}"
+        table.add_row("real return", f"{tested}, in a test of update {test['step']:,}")
+        expected, came = test["eval/imagined"], test["eval/discounted"]
+        table.add_row("discounted", f"the critic expected {expected:.3g}, and {came:.3g} came")
+        table.add_row("more", f"wmtk eval {result['run']}")
+    else:
+        table.add_row("real return", f"wmtk eval {result['run']}")
     table.add_row("look", f"tensorboard --logdir {result['run']}")
     table.add_row("use", f'wmtk.load("{result["run"]}").policy(obs)')
     return table

@@ -23,7 +23,7 @@ def progress(**changes) -> OnlineProgress:
         "updates": 600,
         "returns": [-3.0, -1.0, 2.0, 4.0],
         "episodes": 38,
-        "scores": [Score(2000, 1.5), Score(2800, 4.25)],
+        "scores": [Score(2000, 1.5, 0.9, 0.5), Score(2800, 4.25, 1.25, 0.75)],
         "losses": {"loss": 18.21, "image": 16.7},
         "shares": {"saving": 0.01, "model": 0.6, "collect": 0.05, "behaviour": 0.24},
     }

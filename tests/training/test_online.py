@@ -152,9 +152,11 @@ def test_the_model_learns_as_in_train_model(config, dataset, tmp_path) -> None:
     require_same_weights(model, alone, "model/", "adam/model/")
 
 
-def test_the_behaviour_learns_as_in_train_policy(config, dataset, tmp_path) -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_behaviour_learns_as_in_train_policy(config, dataset, tmp_path, precision) -> None:
     """In a model that stays as it is."""
     source = Source(dataset)
+    config = config.changed({"precision": precision})
     model = train_model([source], tmp_path / "model", config, steps=3, val_fraction=0.0)
     policy = train_policy(model.path, tmp_path / "policy", steps=5, sources=[source], config=config)
     fixed = config.changed({**FIXED, "online.pretrain": 5, "online.learn_model": False})

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from wmtk.datasets import Dataset
+from wmtk.errors import TaskError
 
 SMALL = [
     *("--set", "behaviour.layers=1", "--set", "behaviour.units=8"),
@@ -42,6 +43,11 @@ def test_train_resume_and_play(run_wmtk, model, catch, tmp_path) -> None:
     report = json.loads(resumed.stdout)
     assert report["steps"] == 3
     assert report["last"]["train/entropy/actor"] > 0
+    # Played for real, with what the critic expected beside what came.
+    test = report["test"]
+    assert test["step"] == 3
+    assert -5 <= test["eval/return"] <= 5
+    assert {"eval/imagined", "eval/discounted"} <= test.keys()
     done = run_wmtk("train-policy", model, "--out", run, "--steps", 3, "--resume")
     assert done.exit_code == 0
     assert "finished" in done.stderr
@@ -59,7 +65,8 @@ def test_an_ensemble_for_caution_and_for_exploring(run_wmtk, model, tmp_path) ->
     done = run_wmtk(*train, "--penalty", 3, "--explore", "disagreement")
     assert done.exit_code == 0, done.stderr
     printed = "".join(done.stdout.split())  # long paths go on in the next line
-    for words in ("disagreement", "oftheexplorer", f"realreturnwmtkeval{run}"):
+    expected = ("disagreement", "oftheexplorer", "inatestofupdate2", "thecriticexpected")
+    for words in (*expected, f"morewmtkeval{run}"):
         assert words in printed, words
     assert "behaviour.penalty is 3.0; it was 0.0" in done.stderr
     resumed = run_wmtk(*train, "--steps", 3, "--resume", "--json")
@@ -74,6 +81,23 @@ def test_an_ensemble_for_caution_and_for_exploring(run_wmtk, model, tmp_path) ->
     assert exploring.provenance.policy == "both/explorer@3"
     assert task.provenance.policy == "both@3"
     assert (exploring.action != task.action).any()  # another actor, with the same dice
+
+
+def test_without_a_test_there_is_the_command_for_one(run_wmtk, model, tmp_path) -> None:
+    run = tmp_path / "run"
+    done = run_wmtk("train-policy", model, "--out", run, *SMALL, "--steps", 1, "--test", 0)
+    assert done.exit_code == 0, done.stderr
+    assert f"realreturnwmtkeval{run}" in "".join(done.stdout.split())
+
+
+def test_a_task_that_cannot_be_played_is_said_so(run_wmtk, model, tmp_path, monkeypatch) -> None:
+    def missing(*_) -> None:
+        raise TaskError("There is no task 'their_lab:Robot-v0'.")
+
+    monkeypatch.setattr("wmtk.collect.task_of", missing)
+    done = run_wmtk("train-policy", model, "--out", tmp_path / "run", *SMALL, "--steps", 1)
+    assert done.exit_code == 0, done.stderr
+    assert "There will be no test in the real task: There is no task 'their_lab" in done.stderr
 
 
 def test_who_cannot_explore_is_told_how(run_wmtk, model, tmp_path) -> None:

@@ -11,8 +11,11 @@ import torch
 
 import wmtk
 from wmtk.datasets import Dataset, Source
+from wmtk.envs import resolve
 from wmtk.errors import ConfigError, RunError, SchemaMismatchError
 from wmtk.training.checkpoint import module_tensors
+from wmtk.training.listing import runs_under
+from wmtk.training.playing import Playing
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
 from wmtk.training.train_model import train_model
@@ -49,6 +52,18 @@ def test_two_halves_are_the_whole_bit_for_bit(model_run, tmp_path, changes) -> N
     assert whole.hash == halves.hash
     parts = {name.partition("/")[0] for name in whole.tensors}
     assert ({"ensemble", "explorer"} <= parts) == bool(changes)
+
+
+def test_a_test_at_the_end_changes_nothing_that_is_learnt(model_run, tmp_path) -> None:
+    alone = train_policy(model_run, tmp_path / "alone", steps=4).checkpoints.load()
+    task = Playing(resolve("wmtk/Catch-v0"), seed=0, workers=0)
+    train_policy(model_run, tmp_path / "tested", steps=2, test=task, episodes=2)
+    run = train_policy(model_run, tmp_path / "tested", steps=4, test=task, episodes=2, resume=True)
+    assert run.checkpoints.load().hash == alone.hash
+    lines = [json.loads(x) for x in (run.path / "metrics.jsonl").read_text().splitlines()]
+    tests = [line for line in lines if "eval/return" in line]
+    assert [line["step"] for line in tests] == [2, 4]
+    assert [line.measure for line in runs_under(run.path)] == ["return"]
 
 
 def test_stopping_anywhere_and_going_on_is_no_difference(model_run, tmp_path) -> None:

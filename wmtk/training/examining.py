@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from statistics import fmean, pstdev
 
-from wmtk.collect import EvalReport, PlayProgress, Policy, evaluate
+from wmtk.collect import EvalReport, PlayProgress, evaluate
 from wmtk.datasets import Schema
+from wmtk.training.acting import ActorPolicy
+from wmtk.training.mind import ActorMind
 from wmtk.training.playing import Playing
 
 ENVS = 10  # that play side by side at most
 
 
-def examine(playing: Playing, schema: Schema, policy: Policy, episodes: int) -> EvalReport | None:
-    """Play episodes, the same each time as far as the seed decides; None if told to stop."""
+def examine(
+    playing: Playing, schema: Schema, policy: ActorPolicy, episodes: int
+) -> EvalReport | None:
+    """Play episodes, the same each time as far as the seed decides; None if told to stop.
+
+    What the critic expects of them is asked as well.
+    """
 
     def watch(_: PlayProgress) -> None:
         if playing.stop():
@@ -27,6 +34,7 @@ def examine(playing: Playing, schema: Schema, policy: Policy, episodes: int) -> 
         workers=playing.workers,
         timeout=playing.timeout,
         schema=schema,
+        mind=ActorMind(policy),
         on_progress=watch,
         on_message=playing.on_message,
     )
@@ -34,7 +42,7 @@ def examine(playing: Playing, schema: Schema, policy: Policy, episodes: int) -> 
 
 
 def scores(report: EvalReport) -> dict[str, float]:
-    """What to log of an evaluation."""
+    """What to log of an evaluation: returns, and what the critic expected beside what came."""
     returns = report.returns
     return {
         "eval/return": fmean(returns),
@@ -42,4 +50,6 @@ def scores(report: EvalReport) -> dict[str, float]:
         "eval/return_min": min(returns),
         "eval/return_max": max(returns),
         "eval/length": fmean(report.lengths),
+        "eval/imagined": fmean(report.imagined),
+        "eval/discounted": fmean(report.discounted),
     }

@@ -1,4 +1,4 @@
-"""How an online run plays, and who is told."""
+"""How a run plays, and who is told."""
 
 from __future__ import annotations
 

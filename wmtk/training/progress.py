@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,15 @@ class Score:
 
     steps: int  # agent steps that had been played
     mean_return: float
+    imagined: float  # what the critic expected of the episodes' first states
+    discounted: float  # what came of them, discounted in the same way
+
+    @classmethod
+    def of(cls, report: Mapping[str, float]) -> Score:
+        """From what was logged; runs of before did not ask the critic."""
+        both = (report.get(f"eval/{name}") for name in ("imagined", "discounted"))
+        found = [math.nan if value is None else value for value in both]
+        return cls(int(report["steps/agent"]), report["eval/return"], *found)
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ class Observer:
         self._steps, self._updates = replay.steps, run.step
         self._losses: Mapping[str, float] = {}
         self.scores = [
-            Score(int(report["steps/agent"]), report["eval/return"])
+            Score.of(report)
             for report in read_metrics(run.path)
             if report.get("eval/return") is not None and report["step"] <= run.step
         ]
@@ -69,7 +79,7 @@ class Observer:
     def examined(self, report: EvalReport) -> dict[str, float]:
         """An evaluation is over; what to log of it."""
         values = {"steps/agent": float(self._steps), **scores(report)}
-        self.scores.append(Score(self._steps, values["eval/return"]))
+        self.scores.append(Score.of(values))
         return values
 
     def _tell(self) -> None:

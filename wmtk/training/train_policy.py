@@ -9,18 +9,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wmtk.collect import EvalReport, schema_of
+from wmtk.collect.evaluator import EVALUATION
 from wmtk.datasets import Batch, Dataset, Schema, Source
 from wmtk.errors import ConfigError, DatasetError, RunError
 from wmtk.models.actions import actions_of
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
+from wmtk.training.acting import ActorPolicy
 from wmtk.training.batches import ActionCodec, to_inputs
 from wmtk.training.checkpoint import Checkpoint, module_tensors, restore_module
 from wmtk.training.data import make_sampler, require_same_spaces
+from wmtk.training.examining import examine, scores
 from wmtk.training.fit import require_fit
 from wmtk.training.loop import Loop, Report, TrainProgress, Watch, existing_run, kept, train
 from wmtk.training.metrics import MetricsLog
+from wmtk.training.playing import Playing
 from wmtk.training.policy_trainer import PolicyTrainer
+from wmtk.training.precision import set_up, settled
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.replay import replay_of, was_played
 from wmtk.training.run import Run
@@ -40,6 +46,8 @@ def train_policy(
     seed: int | None = None,
     device: str = "cpu",
     resume: bool = False,
+    test: Playing | None = None,
+    episodes: int = 10,
     on_progress: Callable[[TrainProgress], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Run:
@@ -48,7 +56,8 @@ def train_policy(
     They learn inside of the world model of another run, at the checkpoint `which`; it stays as it
     is. Imagination starts from its states of the data, by default the data that it was trained
     on; the settings are those of its run unless others are given. The new run holds the model as
-    well, so that it can act, and be resumed, without the other one.
+    well, so that it can act, and be resumed, without the other one. `test` is a task to play some
+    episodes of at the end, so that what was imagined stands beside what comes.
     """
     run = existing_run(out, "policy", resume=resume)
     origin = model_of(model_run) if run is None or not run.step else run
@@ -70,6 +79,11 @@ def train_policy(
     torch.manual_seed(seed)
     model = frozen_model(settings, schema, saved, torch.device(device))
     stage = PolicyStage(settings, schema, model)
+    if test is not None:
+        dice = [test.seed, EVALUATION]
+        policy = ActorPolicy(model, stage.trainer.behaviour, schema, sample=False, seed=dice)
+        spaces = schema_of(test.task)
+        stage.examine = lambda: examine(test, spaces, policy, episodes)
     about = {
         "seed": seed,
         "data": [identity(source) for source in chosen],
@@ -143,8 +157,10 @@ def frozen_model(
 ) -> WorldModel:
     """The world model of a checkpoint, which nobody is to train."""
     codec = ActionCodec(schema.action)
+    config = settled(config, device)
     model = WorldModel(config.model, schema.obs, codec.size).to(device)
     model.requires_grad_(False).eval()
+    set_up(model, device, config.precision, compiled=config.compile)  # as in its own training
     restore_module("model", model, saved.tensors)
     return model
 
@@ -156,6 +172,7 @@ class PolicyStage:
         self._model = model
         self._codec = ActionCodec(schema.action)
         self.trainer = PolicyTrainer(config.behaviour, model, actions_of(schema.action))
+        self.examine: Callable[[], EvalReport | None] = lambda: None  # at the end
 
     @torch.no_grad()
     def see(self, batch: Batch) -> tuple[Inputs, State]:
@@ -181,6 +198,8 @@ class PolicyStage:
         return Report({f"train/{name}": value for name, value in values.items()}, shown)
 
     def look(self, log: MetricsLog, step: int, *, last: bool) -> float | None:
+        if last and (report := self.examine()) is not None:
+            log.scalars(step, scores(report))
         return None
 
     def advice(self) -> str:
