@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -322,6 +323,22 @@ def test_what_cannot_work_is_refused_and_leaves_nothing(config, tmp_path) -> Non
 
 
 # --- while it runs ---
+
+
+def test_the_time_of_random_play_is_that_of_collecting(config, tmp_path) -> None:
+    shares = []
+
+    def watch(progress) -> None:
+        if progress.updates == 0:
+            time.sleep(0.2)  # as in a slow environment
+        shares.append(progress.shares)
+
+    random = config.changed({"online.prefill": 230, "online.pretrain": 1, "online.episodes": 0})
+    online(CATCH, tmp_path / "run", random, steps=230, on_progress=watch)
+    playing = shares[-2]
+    assert set(playing) == {"collect", "other"}
+    assert playing["collect"] > playing["other"]  # already before it is over
+    assert shares[-1]["collect"] > 0
 
 
 def test_others_use_the_replay_meanwhile(config, tmp_path) -> None:

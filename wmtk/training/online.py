@@ -87,7 +87,9 @@ def online(
         replay = Replay(out, task, config.online.capacity)
         observer = Observer(begun, task.action_repeat, replay, parts, on_progress)
         playing = Playing(task, seed, workers, timeout, stop, observer.round, on_message)
-        if not prefill(config.online, playing, replay):
+        with parts.timed("collect"):
+            filled = prefill(config.online, playing, replay)
+        if not filled:
             return begun
         data = [*sources, Source(replay.dataset, may_be_empty=bool(sources))]
         stage = _stage(begun, config, agent, data, playing, observer, parts)
