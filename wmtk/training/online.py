@@ -97,7 +97,10 @@ def online(
         learnt = agent.collector(dice)
         actor = learnt if config.online.actor == "learnt" else RandomPolicy(schema.action, dice)
         table = Background if background else Foreground
-        with Supply(config.online, playing, replay, actor, parts, steps, table) as supply:
+        fresh = begun.step == 0
+        with Supply(
+            config.online, playing, replay, actor, parts, steps, table, fresh=fresh
+        ) as supply:
             sampler = make_sampler(config.data, data, seed)
             supply.follow(sampler)
             watch = Watch(observer.update, stop)
