@@ -17,6 +17,8 @@ from wmtk.errors import UsageError
 if TYPE_CHECKING:
     from wmtk.collect import EvalReport, PlayProgress, Recording
 
+FEW = 10  # episodes of random play, where nobody has said how many
+
 
 def evaluate(
     run: Annotated[
@@ -48,8 +50,14 @@ def evaluate(
         bool, typer.Option("--sample", help="Draw actions instead of taking the likeliest.")
     ] = False,
     random: Annotated[
-        int, typer.Option(min=0, help="Episodes of random play to compare with.", metavar="N")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Episodes of random play to compare with.",
+            metavar="N",
+            show_default=f"as --episodes, {FEW} at most, if nothing is known of the task; else 0",
+        ),
+    ] = None,
     video: Annotated[
         Path | None, typer.Option(help="Film one episode: .mp4, .webm or .gif.", metavar="F")
     ] = None,
@@ -78,6 +86,9 @@ def evaluate(
     Actions are the actor's most likely ones. Each environment plays its share of the episodes to
     the end, so that short ones do not count more. Intervals are of the mean: 95%, by bootstrap over
     the episodes.
+
+    Beside the return stand those that are known of the task or, if none are, that of a few episodes
+    of random play; --random 0 leaves them out.
 
     What the critic expected at the start of an episode is shown beside the discounted return that
     came: if it expects much more, the policy exploits errors of its world model.
@@ -112,6 +123,8 @@ def evaluate(
             on_progress=lambda p: bar.update(completed=p.episodes, description=_describe(p)),
             on_message=warn,
         )
+    if random is None:
+        random = _random_by_default(player, episodes)
     chance = None if report.interrupted else _random(player, random, seed, envs, workers)
     if report.trials:
         console.emit(record_of(player, report, chance), json=json, render=render)
@@ -207,10 +220,18 @@ def _named(
     return Player(resolved, schema, policy, name, seed=seed, agent=name)
 
 
+def _random_by_default(player: Player, episodes: int) -> int:
+    """How many episodes of random play are worth their time, if nobody has said so."""
+    from wmtk.envs.references import known_returns
+
+    # A return says little on its own; random play needs none of its own kind beside it.
+    return 0 if known_returns(player.task) or player.agent == "random" else min(episodes, FEW)
+
+
 def _random(
     player: Player, episodes: int, seed: int, envs: int, workers: int | None
 ) -> EvalReport | None:
-    """Random play in the same task, if it was asked for."""
+    """Random play in the same task, if there is to be any."""
     if not episodes:
         return None
     from wmtk.collect import RandomPolicy

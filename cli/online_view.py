@@ -109,7 +109,10 @@ class View:
         return f"{human_count(p.steps)} of {human_count(self._target, 'step')}{share}"
 
     def _speed(self, p: OnlineProgress) -> list[str]:
-        """Steps a second, and how long the rest will take, going by the updates that are left."""
+        """Steps a second, and how long the rest will take, going by the updates that are left.
+
+        Before the first update nobody knows how long one takes: then it is the rest of random play.
+        """
         then, steps, updates = self._marks[0]
         seconds = time.monotonic() - then
         if seconds < 1:
@@ -118,6 +121,10 @@ class View:
         left = self._config.updates_at(self._target) - p.updates
         if p.updates > updates and left > 0:
             speed.append(f"{human_time(left * seconds / (p.updates - updates))} left")
+        random = self._config.prefill - p.steps
+        if p.updates == 0 and p.steps > steps and random > 0:
+            still = human_time(random * seconds / (p.steps - steps))
+            speed.append(f"{still} of random play left")
         return speed
 
     def _played(self, p: OnlineProgress) -> str:

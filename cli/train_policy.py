@@ -150,13 +150,11 @@ def _config(
     before: Run | None, model: Path, ablations: list[str], changes: dict[str, Any]
 ) -> TrainingConfig:
     """The settings of the run that is resumed, or of the model's, with changes."""
-    from wmtk.training.presets import ABLATIONS, TrainingConfig, named
+    from wmtk.training.presets import TrainingConfig, altered
     from wmtk.training.run import Run
 
-    stored = config = TrainingConfig.build((before or Run(model)).config())
-    for name in ablations:
-        config = config.changed(named("ablation", ABLATIONS, name))
-    config = config.changed(changes)
+    stored = TrainingConfig.build((before or Run(model)).config())
+    config = altered(stored, ablations, changes)
     for name, (old, new) in stored.differences(config).items():
         say(f"{name} is {new}; it was {old}.")
     return config

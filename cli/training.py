@@ -58,14 +58,12 @@ def config_of(
     init: Run | None = None,
 ) -> TrainingConfig:
     """A preset, or the settings of the run that is resumed or begun from, with changes."""
-    from wmtk.training.presets import ABLATIONS, TrainingConfig, named, training_config
+    from wmtk.training.presets import TrainingConfig, altered, training_config
 
     origin = run or init
     stored = TrainingConfig.build(origin.config()) if origin else None
     config = stored if stored and preset is None else training_config(preset or PRESET)
-    for name in ablations:
-        config = config.changed(named("ablation", ABLATIONS, name))
-    config = config.changed(changes)
+    config = altered(config, ablations, changes)
     if stored and run:
         for name, (old, new) in stored.differences(config).items():
             say(f"From now on {name} is {new}; it was {old}.")

@@ -67,6 +67,22 @@ def test_a_line_says_how_far_and_how_good(clock) -> None:
     )
 
 
+def test_before_the_first_update_steps_tell_how_long_random_play_takes(clock) -> None:
+    view = View("wmtk/Catch-v0", PACE, 40, 10_000)
+    nothing = {"updates": 0, "returns": [], "scores": [], "losses": {}}
+    view.update(progress(steps=0, **nothing))
+    assert "left" not in view.line()
+    clock.now += 10
+    view.update(progress(steps=250, **nothing))
+    assert view.line() == (
+        "wmtk/Catch-v0: 250 of 10,000 steps (2%), 0 updates, 25 steps/s, "
+        "0:30 of random play left"  # 750 steps
+    )
+    clock.now += 32
+    view.update(progress(steps=1050, **nothing))  # to the end of an episode
+    assert "left" not in view.line()
+
+
 def test_lines_become_rare(clock, said) -> None:
     view = View("wmtk/Catch-v0", PACE, 40, 10_000)
     times = []

@@ -12,8 +12,8 @@ from torch.func import functional_call
 
 from wmtk.models.actions import Categoricals, TruncatedNormal
 from wmtk.models.behaviour import Behaviour, Objective
-from wmtk.models.imagination import Dream, Starts
-from wmtk.models.returns import step_weights
+from wmtk.models.imagination import Starts
+from wmtk.models.returns import lambda_targets, step_weights
 from wmtk.models.rssm import State
 
 # A world of four states and two actions that can be enumerated: NEXT[s][a], and per state a
@@ -346,6 +346,17 @@ def test_a_dream_can_be_judged_by_other_rewards() -> None:
     objective = Objective(horizon=3)
     torch.manual_seed(0)
     dream = behaviour.imagine(Grid(), start(6), objective)
-    worse: Dream = dream._replace(reward=dream.reward - 1)
-    before, after = (behaviour.losses(d, objective)[2]["critic/target"] for d in (dream, worse))
-    assert after < before
+    penalty = torch.rand_like(dream.reward)  # (H, N)
+    *losses, before = behaviour.losses(dream, objective)
+    *others, after = behaviour.losses(dream, objective, dream.reward - penalty)
+    # What is learnt is what a dream with these rewards of its own would teach …
+    wanted = behaviour.losses(dream._replace(reward=dream.reward - penalty), objective)
+    for loss, other, exact in zip(losses, others, wanted[:2], strict=True):
+        torch.testing.assert_close(other, exact)
+        assert not torch.isclose(other, loss)
+    fall = lambda_targets(penalty, dream.discount, torch.zeros_like(penalty), objective.trace)
+    torch.testing.assert_close(after["critic/target"], before["critic/target"] - fall.mean())
+    assert after["critic/target"] < before["critic/target"]
+    # … and what is reported of the dream is what the model has said.
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"loss/actor", "loss/critic", "actor/advantage", "critic/target"}

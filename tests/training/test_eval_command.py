@@ -153,6 +153,35 @@ def test_baselines(run_wmtk, runs, functions) -> None:
     assert "random, 2 episodes just now" in table.stdout
 
 
+def test_random_play_is_shown_where_nothing_is_known(run_wmtk, functions) -> None:
+    right = ["eval", "--policy", f"{functions()}:right", "--task"]
+
+    def measured(*options) -> int:
+        done = run_wmtk(*options, "--json")
+        assert done.exit_code == 0, done.stderr
+        chance = json.loads(done.stdout)["measured_random"]
+        return chance["episodes"] if chance else 0
+
+    unknown = [*right, "wmtk/Catch-v0", *SHORT]
+    assert "random, 3 episodes just now" in run_wmtk(*unknown, "--episodes", 3).stdout
+    assert measured(*unknown, "--episodes", 12) == 10
+    assert measured(*unknown, "--episodes", 3, "--random", 0) == 0
+    assert measured(*unknown, "--episodes", 3, "--random", 4) == 4
+    other = ["CartPole-v1", "--workers", 0, "--episodes", 2]  # of gymnasium
+    assert measured("eval", "--policy", "random", "--task", *other) == 0
+    assert measured("eval", "--policy", "random", "--task", *other, "--random", 1) == 1
+    assert measured(*right, "wmtk/Catch-v0", "--episodes", 2) == 0
+
+
+def test_the_actor_is_compared_with_random_play_where_nothing_is_known(run_wmtk, runs) -> None:
+    options = ["eval", runs / "policy", "--episodes", 2, *SHORT]
+    record = json.loads(run_wmtk(*options, "--json").stdout)
+    assert (record["known"], record["reached"]) == ({}, {})
+    assert record["measured_random"]["episodes"] == 2
+    assert "random, 2 episodes just now" in run_wmtk(*options).stdout
+    assert "compared with" not in run_wmtk(*options, "--random", 0).stdout
+
+
 def test_scores_read_the_record(run_wmtk, tmp_path) -> None:
     pytest.importorskip("ale_py")
     options = ["--episodes", 2, "--envs", 2, "--workers", 0, "--set", "time_limit=40", "--json"]

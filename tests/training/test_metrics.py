@@ -12,10 +12,12 @@ import torch
 from PIL import Image
 
 from wmtk.datasets import SequenceSampler, Source
+from wmtk.envs import resolve
 from wmtk.models.convolution import to_float
 from wmtk.spaces import ArraySpec
 from wmtk.training.metrics import MetricsLog, read_metrics
 from wmtk.training.model_trainer import ModelTrainer
+from wmtk.training.online import online
 from wmtk.training.openloop import CONTEXT, HORIZON
 from wmtk.training.train_model import train_model
 
@@ -50,6 +52,38 @@ def test_everything_is_reported_in_both_places(dataset, config, tmp_path) -> Non
     assert [event.step for event in films] == [3, 4]
     film = Image.open(io.BytesIO(films[0].encoded_image_string))
     assert (film.format, film.n_frames) == ("GIF", CONTEXT + HORIZON)
+
+
+def test_an_online_run_is_in_tensorboard(config, tmp_path) -> None:
+    """Returns, losses of both, pictures and films, and how many codes are used."""
+    settings = {"behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
+    settings |= {"online.prefill": 60, "online.pretrain": 4, "online.every": 16, "online.envs": 1}
+    settings |= {"online.evaluate": 160, "online.episodes": 1, "cadence.picture": 8}
+    run = online(resolve("wmtk/Catch-v0"), tmp_path / "run", config.changed(settings), steps=240)
+    reports = read_metrics(run.path)
+    board = read_tensorboard(run.path / "tensorboard")
+    assert set(board.Tags()["scalars"]) == set().union(*reports) - {"step"}
+    for name in board.Tags()["scalars"]:
+        wanted = [(r["step"], r[name]) for r in reports if name in r]
+        shown = [(event.step, event.value) for event in board.Scalars(name)]
+        assert [step for step, _ in shown] == [step for step, _ in wanted]
+        assert [x for _, x in shown] == pytest.approx([x for _, x in wanted], rel=1e-5), name
+    shown = {name: len(board.Scalars(name)) for name in board.Tags()["scalars"]}
+    behaviour = ("train/loss/actor", "train/loss/critic", "train/entropy/actor")
+    for name in (*(f"train/{loss}" for loss in LOSSES), *TRAINING, *behaviour):
+        assert shown[name] == -(-run.step // config.cadence.log), name
+    assert shown["eval/return"] == 2
+    assert shown["return/train"] > 0
+    last = board.Scalars("train/codes/perplexity")[-1].value
+    assert 1 <= last <= config.model.rssm.classes
+    for name in ("train/open_loop/image", "train/open_loop_film/image"):
+        assert [event.step for event in board.Images(name)] == [8, run.step]
+    picture, film = (
+        Image.open(io.BytesIO(board.Images(f"train/{name}/image")[0].encoded_image_string))
+        for name in ("open_loop", "open_loop_film")
+    )
+    assert (picture.format, film.format) == ("PNG", "GIF")
+    assert film.n_frames == CONTEXT + HORIZON
 
 
 def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -324,6 +326,44 @@ def test_what_cannot_work_is_refused_and_leaves_nothing(config, tmp_path) -> Non
 
 
 # --- while it runs ---
+
+
+def test_the_time_of_random_play_is_that_of_collecting(config, tmp_path) -> None:
+    shares = []
+
+    def watch(progress) -> None:
+        if progress.updates == 0:
+            time.sleep(0.2)  # as in a slow environment
+        shares.append(progress.shares)
+
+    random = config.changed({"online.prefill": 230, "online.pretrain": 1, "online.episodes": 0})
+    online(CATCH, tmp_path / "run", random, steps=230, on_progress=watch)
+    playing = shares[-2]
+    assert set(playing) == {"collect", "other"}
+    assert playing["collect"] > playing["other"]  # already before it is over
+    assert shares[-1]["collect"] > 0
+
+
+def test_the_returns_of_random_play_are_reported_too(config, tmp_path) -> None:
+    """All of them, if a run was stopped before any report; after a report only new ones are."""
+    logged = config.changed({"cadence.log": 1, "online.prefill": 200, "online.episodes": 0})
+    out, watcher = tmp_path / "run", Watcher(7)
+    online(CATCH, out, logged, steps=400, on_progress=watcher, stop=watcher.stop)
+    assert len(replay_of(out)) < 3  # stopped in random play
+
+    def reported() -> list[float]:
+        return [r["return/train"] for r in read_metrics(out) if "return/train" in r]
+
+    def returns() -> list[float]:
+        return replay_of(out).episodes.total_reward.tolist()
+
+    online(CATCH, out, logged, steps=400, resume=True)
+    # Three episodes at once, then one; two more end after the last update.
+    assert len(returns()) == 6
+    assert reported() == pytest.approx([fmean(returns()[:3]), returns()[3]])
+    online(CATCH, out, logged, steps=600, resume=True)
+    assert len(returns()) == 8
+    assert reported()[2:] == pytest.approx([returns()[6]])
 
 
 def test_others_use_the_replay_meanwhile(config, tmp_path) -> None:

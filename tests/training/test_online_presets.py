@@ -43,6 +43,11 @@ AGENTS = [
     ("tiny", (), CARTPOLE),
     ("dmc_vision", (), REACH),
     *(("tiny", (ablation,), CATCH) for ablation in ABLATIONS),
+    *(
+        ("atari", (ablation,), PONG)
+        for ablation in ("schedules", "mixed-gradients", "no-discrete-latents")
+    ),
+    *(("dmc_vision", (ablation,), CARTPOLE) for ablation in ("no-kl-balancing", "binary-latents")),
     *(("tiny", (ablation,), REACH) for ablation in ("binary-latents", "no-discrete-latents")),
 ]
 

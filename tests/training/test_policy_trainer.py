@@ -246,11 +246,32 @@ def test_from_an_action_space_to_actions_in_it(space, rho) -> None:
 
 
 def test_schedules_decide_what_is_learnt_at_a_step() -> None:
-    trainer = make_trainer(SMALL.changed(_inner(ABLATIONS["schedules"])))
+    scheduled = training_config("atari", ("schedules",)).behaviour.model_dump()
+    changes = {name: scheduled[name] for name in ("entropy", "reinforce")}
+    trainer = make_trainer(SMALL.changed(changes))
     start, end = trainer.objective(0), trainer.objective(2_500_000 // 4)
     assert (start.entropy, start.reinforce) == pytest.approx((3e-3, 0.9))
     assert (end.entropy, end.reinforce) == pytest.approx((3e-4, 1.0))
     assert end.reinforce == 1.0  # exactly, so that nothing is recorded through the dynamics
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides", "updates"),
+    [
+        ("atari", {}, 625_000),
+        ("dmc_vision", {}, 500_000),
+        ("tiny", {}, 2_500_000),
+        ("atari", {"online.every": 16}, 156_250),
+        ("tiny", {"online.every": 1e9}, 1),
+    ],
+)
+def test_schedules_go_over_the_papers_agent_steps_at_any_pace(preset, overrides, updates) -> None:
+    behaviour = training_config(preset, ("schedules",), overrides).behaviour
+    for schedule in (behaviour.entropy, behaviour.reinforce):
+        assert isinstance(schedule, Linear)
+        assert schedule.steps == updates
+    shorter = {**overrides, "behaviour.entropy.steps": 7}  # what is set singly has the last word
+    assert training_config(preset, ("schedules",), shorter).behaviour.entropy.steps == 7
 
 
 def test_by_default_the_kind_of_actions_decides_between_the_gradients() -> None:
@@ -291,7 +312,3 @@ def test_every_preset_and_ablation_is_valid() -> None:
     assert value(entropy, 0) == 3e-3
     with pytest.raises(ConfigError, match=r"behaviour\.horizon"):
         training_config("tiny", overrides={"behaviour.horizn": 3})
-
-
-def _inner(changes: object) -> dict[str, object]:
-    return {name.removeprefix("behaviour."): x for name, x in dict(changes).items()}  # type: ignore[call-overload]

@@ -87,7 +87,9 @@ def online(
         replay = Replay(out, task, config.online.capacity)
         observer = Observer(begun, task.action_repeat, replay, parts, on_progress)
         playing = Playing(task, seed, workers, timeout, stop, observer.round, on_message)
-        if not prefill(config.online, playing, replay):
+        with parts.timed("collect"):
+            filled = prefill(config.online, playing, replay)
+        if not filled:
             return begun
         data = [*sources, Source(replay.dataset, may_be_empty=bool(sources))]
         stage = _stage(begun, config, agent, data, playing, observer, parts)
@@ -95,7 +97,10 @@ def online(
         learnt = agent.collector(dice)
         actor = learnt if config.online.actor == "learnt" else RandomPolicy(schema.action, dice)
         table = Background if background else Foreground
-        with Supply(config.online, playing, replay, actor, parts, steps, table) as supply:
+        fresh = begun.step == 0
+        with Supply(
+            config.online, playing, replay, actor, parts, steps, table, fresh=fresh
+        ) as supply:
             sampler = make_sampler(config.data, data, seed)
             supply.follow(sampler)
             watch = Watch(observer.update, stop)

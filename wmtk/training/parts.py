@@ -13,13 +13,16 @@ class Parts:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._began = time.monotonic()
+        self._under_way: tuple[str, float] | None = None  # a part, and when it began
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
         began = time.monotonic()
+        self._under_way = name, began
         try:
             yield
         finally:
+            self._under_way = None
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
 
     @property
@@ -28,6 +31,10 @@ class Parts:
 
     def shares(self) -> dict[str, float]:
         """Of all time so far, what each part took; the rest is `other`."""
+        seconds = dict(self.seconds)
+        if self._under_way is not None:  # it may last long, as random play does
+            name, began = self._under_way
+            seconds[name] = seconds.get(name, 0.0) + time.monotonic() - began
         whole = max(self.elapsed, 1e-9)
-        shares = {name: seconds / whole for name, seconds in self.seconds.items()}
+        shares = {name: taken / whole for name, taken in seconds.items()}
         return shares | {"other": max(1 - sum(shares.values()), 0.0)}

@@ -6,8 +6,8 @@ set of changes to a preset. docs/dreamerv2.md says where each number comes from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from wmtk.config import Config, nearest
 from wmtk.errors import ConfigError
@@ -92,9 +92,20 @@ PRESETS: Mapping[str, Changes] = {
     },
 }
 
-_SCHEDULED = 2_500_000 // 4  # updates in the 2.5 million agent steps that the paper anneals over
+ANNEALED = 2_500_000  # agent steps over which the paper's schedules go
 
-ABLATIONS: Mapping[str, Changes] = {
+
+def _schedules(every: float) -> Changes:
+    """The schedules in updates, where there is one every so many agent steps."""
+    steps = max(round(ANNEALED / every), 1)
+    return {
+        "behaviour.entropy": {"start": 3e-3, "end": 3e-4, "steps": steps},
+        "behaviour.reinforce": {"start": 0.9, "end": 1.0, "steps": steps},
+    }
+
+
+# What depends on `online.every` is a function of it.
+ABLATIONS: Mapping[str, Changes | Callable[[float], Changes]] = {
     "no-layer-norm": {"model.rssm.layer_norm": False},
     "no-reward-gradients": {"model.reward_gradients": False},
     "no-image-gradients": {"model.image_gradients": False},
@@ -105,14 +116,13 @@ ABLATIONS: Mapping[str, Changes] = {
     "long-term-entropy": {"behaviour.long_term_entropy": True},
     "mixed-gradients": {"behaviour.reinforce": 0.9},
     "random-data": {"online.actor": "random"},
-    "schedules": {
-        "behaviour.entropy": {"start": 3e-3, "end": 3e-4, "steps": _SCHEDULED},
-        "behaviour.reinforce": {"start": 0.9, "end": 1.0, "steps": _SCHEDULED},
-    },
+    "schedules": _schedules,
 }
 
+_T = TypeVar("_T")
 
-def named(what: str, known: Mapping[str, Changes], name: str) -> Changes:
+
+def _named(what: str, known: Mapping[str, _T], name: str) -> _T:
     if name not in known:
         hint = f"{nearest(name, known)} There are: {', '.join(known)}."
         raise ConfigError(f"There is no {what} {name!r}.", hint.strip())
@@ -120,10 +130,19 @@ def named(what: str, known: Mapping[str, Changes], name: str) -> Changes:
 
 
 def training_config(
-    preset: str = "atari", ablations: tuple[str, ...] = (), overrides: Changes | None = None
+    preset: str = "atari", ablations: Sequence[str] = (), overrides: Changes | None = None
 ) -> TrainingConfig:
     """A preset with ablations and single settings applied, in this order."""
-    changes = dict(named("preset", PRESETS, preset))
+    config = TrainingConfig().changed(_named("preset", PRESETS, preset))
+    return altered(config, ablations, overrides or {})
+
+
+def altered(config: TrainingConfig, ablations: Sequence[str], overrides: Changes) -> TrainingConfig:
+    """Settings with ablations and single settings applied, in this order."""
+    # An ablation goes by the pace that is in use in the end, though single settings come after it.
+    pace = {name: new for name, new in overrides.items() if name.partition(".")[0] == "online"}
+    every = config.changed(pace).online.every
     for name in ablations:
-        changes |= named("ablation", ABLATIONS, name)
-    return TrainingConfig().changed(changes).changed(overrides or {})
+        ablation = _named("ablation", ABLATIONS, name)
+        config = config.changed(ablation(every) if callable(ablation) else ablation)
+    return config.changed(overrides)

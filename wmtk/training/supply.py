@@ -70,7 +70,10 @@ class Supply(Feed):
         parts: Parts,
         target: int,
         table: MakeTable = Foreground,
+        *,
+        fresh: bool = False,
     ) -> None:
+        """`fresh` if nothing was reported yet: then the returns of random play are."""
         self._config, self._playing, self._replay = config, playing, replay
         self._parts, self._target = parts, target
         self._sampler: SequenceSampler | None = None
@@ -85,7 +88,7 @@ class Supply(Feed):
         )
         self._table = table(plans, policy, playing, replay, math.ceil(config.every))
         self._rounds = self._table.rounds()
-        self._reported = len(replay.returns)
+        self._reported = 0 if fresh else len(replay.returns)
 
     @property
     def steps(self) -> int:
