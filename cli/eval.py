@@ -12,7 +12,7 @@ from wmtk.cli import console
 from wmtk.cli.eval_report import Player, record_of, render
 from wmtk.cli.playing import echo, interrupt, warn
 from wmtk.cli.training import say
-from wmtk.errors import UsageError
+from wmtk.errors import EnvironmentFailedError, UsageError
 
 if TYPE_CHECKING:
     from wmtk.collect import EvalReport, PlayProgress, Recording
@@ -125,7 +125,12 @@ def evaluate(
         )
     if random is None:
         random = _random_by_default(player, episodes)
-    chance = None if report.interrupted else _random(player, random, seed, envs, workers)
+    chance = None
+    if not report.interrupted:
+        try:
+            chance = _random(player, random, seed, envs, workers)
+        except EnvironmentFailedError as error:  # what was asked for is there already
+            warn(f"Random play failed: {error.message}")
     if report.trials:
         console.emit(record_of(player, report, chance), json=json, render=render)
     if video is not None and report.recording is not None:

@@ -13,6 +13,7 @@ import wmtk
 from wmtk.collect import evaluate
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
+from wmtk.errors import EnvironmentFailedError
 from wmtk.scores import Evaluation
 from wmtk.training.mind import ActorMind
 from wmtk.training.presets import training_config
@@ -171,6 +172,17 @@ def test_random_play_is_shown_where_nothing_is_known(run_wmtk, functions) -> Non
     assert measured("eval", "--policy", "random", "--task", *other) == 0
     assert measured("eval", "--policy", "random", "--task", *other, "--random", 1) == 1
     assert measured(*right, "wmtk/Catch-v0", "--episodes", 2) == 0
+
+
+def test_random_play_that_fails_leaves_the_result(run_wmtk, runs, monkeypatch) -> None:
+    def failing(*_) -> None:
+        raise EnvironmentFailedError("The environment failed again and again.")
+
+    monkeypatch.setattr("wmtk.cli.eval._random", failing)
+    done = run_wmtk("eval", runs / "policy", "--episodes", 1, "--random", 2, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["episodes"] == 1
+    assert "Random play failed: The environment failed again and again." in done.stderr
 
 
 def test_the_actor_is_compared_with_random_play_where_nothing_is_known(run_wmtk, runs) -> None:
