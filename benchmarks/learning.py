@@ -155,23 +155,23 @@ EXPERIMENTS = {
         episodes=20,
         tested_with=("--set", "time_limit=1000"),
     ),
-    # A million frames. The published returns at that point, of five seeds: 46.4, 36.4, 34.5, 39.4
-    # and 35.6.
+    # 800,000 frames. The first returns that are published, of five seeds, are at a million: 46.4,
+    # 36.4, 34.5, 39.4 and 35.6.
     "online-boxing": Experiment(
         "Boxing, online",
         "atari_boxing",
-        250_000,
+        200_000,
         settings=BOXING,
         options=("--workers", "0"),
         episodes=20,
-        published={"DreamerV2, published": 38.5},
+        published={"DreamerV2 at a million frames": 38.5},
     ),
 }
-# The same agent without one of its parts, for half as long.
+# The same agent without one of its parts, for a third as long.
 LEFT_OUT = ("no-discrete-latents", "no-kl-balancing", "no-policy-reinforce", "no-image-gradients")
 EXPERIMENTS |= {
     f"online-catch-{part}": Experiment(
-        f"Catch, online, {part}", CATCH, 6_000, settings=CURIOUS, options=("--ablate", part)
+        f"Catch, online, {part}", CATCH, 4_000, settings=CURIOUS, options=("--ablate", part)
     )
     for part in LEFT_OUT
 }
