@@ -15,7 +15,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -214,14 +213,25 @@ class Lab:
         return done.stdout
 
     def once(self, name: str, *words: object) -> Any:
-        """The same for commands with JSON, unless it was done before; the JSON, with seconds."""
+        """The same for commands with JSON, unless it was done before."""
         path = self.folder / f"{name}.json"
         if not path.exists():
-            began = time.monotonic()
-            found = json.loads(self.command(*words, "--json"))
-            seconds = time.monotonic() - began
-            path.write_text(json.dumps({"result": found, "seconds": seconds}) + "\n")
+            path.write_text(json.dumps(json.loads(self.command(*words, "--json"))) + "\n")
         return json.loads(path.read_text())
+
+    def minutes(self, *runs: str) -> float:
+        """How long runs have learnt on the clock, breaks left out."""
+        return sum(minutes_of(read_metrics(self.folder / run)) for run in runs)
+
+
+def minutes_of(reports: Sequence[Mapping[str, Any]]) -> float:
+    """How long the updates took that were reported, and whatever happened between them."""
+    seconds, before = 0.0, 0
+    for report in reports:
+        if rate := report.get("time/updates_per_second"):
+            seconds += (report["step"] - before) / rate
+            before = report["step"]
+    return seconds / 60
 
 
 def learn(lab: Lab, name: str, seed: int) -> Outcome:
@@ -234,15 +244,15 @@ def _offline(lab: Lab, name: str, seed: int) -> Outcome:
     policy, again = f"{name}-{seed}-policy", ("--seed", seed, "--resume")
     options = ("--preset", "tiny", *_sets(chosen.settings), *chosen.options)
     to = ("--out", model, "--steps", chosen.model)
-    first = lab.once(model, "train-model", chosen.data, *to, *options, *again)
+    lab.once(model, "train-model", chosen.data, *to, *options, *again)
     options = (*_sets(KEPT), *(("--penalty", chosen.penalty) if chosen.penalty else ()))
     to = ("--out", policy, "--steps", chosen.policy)
-    second = lab.once(policy, "train-policy", model, *to, *options, *again)
+    lab.once(policy, "train-policy", model, *to, *options, *again)
     few = ("--episodes", 50, "--checkpoints", 8)
-    curves = lab.once(f"{policy}-returns", "viz", "returns", policy, *few)["result"]
+    curves = lab.once(f"{policy}-returns", "viz", "returns", policy, *few)
     return Outcome(
         seed=seed,
-        minutes=(first["seconds"] + second["seconds"]) / 60,
+        minutes=lab.minutes(model, policy),
         test=_tested(lab, policy, chosen),
         at=curves["updates"],
         curve=_estimate(curves["returns"]),
@@ -255,11 +265,11 @@ def _online(lab: Lab, name: str, seed: int) -> Outcome:
     chosen, run = EXPERIMENTS[name], f"{name}-{seed}"
     options = (*_sets(chosen.settings), *chosen.options, "--seed", seed, "--resume")
     to = ("--out", run, "--steps", chosen.steps)
-    learnt = lab.once(run, "online", chosen.task, *to, *options)
+    lab.once(run, "online", chosen.task, *to, *options)
     reports = [r for r in read_metrics(lab.folder / run) if r.get("eval/return") is not None]
     return Outcome(
         seed=seed,
-        minutes=learnt["seconds"] / 60,
+        minutes=lab.minutes(run),
         test=_tested(lab, run, chosen),
         at=[int(report["steps/agent"] or 0) for report in reports],
         curve=_plain([report["eval/return"] or 0.0 for report in reports]),
@@ -269,7 +279,7 @@ def _online(lab: Lab, name: str, seed: int) -> Outcome:
 def _tested(lab: Lab, run: str, chosen: Experiment) -> dict[str, Any]:
     options = ("--episodes", chosen.episodes, *chosen.tested_with)
     result: dict[str, Any] = lab.once(f"{run}-eval", "eval", run, *options)
-    return dict(result["result"])
+    return result
 
 
 def _sets(settings: Mapping[str, object]) -> list[str]:

@@ -43,6 +43,15 @@ def test_a_longer_run_counts_up_to_where_the_others_ended(learning: ModuleType) 
     np.testing.assert_allclose([first.value, first.low, first.high], [[0.5, 2.5], [0, 2], [1, 3]])
 
 
+def test_minutes_are_those_of_learning(learning: ModuleType) -> None:
+    reports = [
+        {"step": 50, "time/updates_per_second": 10.0},
+        {"step": 60, "eval/return": 1.0},
+        {"step": 100, "time/updates_per_second": 0.5},
+    ]
+    assert learning.minutes_of(reports) == pytest.approx((5 + 100) / 60)
+
+
 def test_the_parts_that_are_left_out_are_known_ablations(learning: ModuleType) -> None:
     from wmtk.training.presets import ABLATIONS
 
