@@ -330,7 +330,7 @@ def panels_of(name: str, outcomes: Sequence[Outcome]) -> list[Panel]:
     """A curve for each seed, with the returns that are known as lines."""
     chosen = EXPERIMENTS[name]
     shortest = min(len(outcome.at) for outcome in outcomes)
-    places = [f"{number / 1000:g}k" for number in outcomes[0].at[:shortest]]
+    places = [f"{number / 1000:.3g}k" for number in outcomes[0].at[:shortest]]
 
     def curves(part: str) -> list[Curve]:
         return [
@@ -368,7 +368,7 @@ def compared(title: str, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[Tab
         table.add(what, *(f"{value:.2f}" for value in ends), f"{ends.mean():.2f}")
         spread = Estimate(returns.mean(0), returns.min(0), returns.max(0))
         curves.append(Curve(what, spread, color))
-    places_named = [f"{number / 1000:g}k" for number in places]
+    places_named = [f"{number / 1000:.3g}k" for number in places]
     return table, Panel("Return over agent steps", curves, places=places_named)
 
 

@@ -85,8 +85,8 @@ def _draw_panel(canvas: Canvas, x: int, y: int, panel: Panel) -> None:
         return top + round((high - value) / (high - low) * (PLOT_HEIGHT - 1))
 
     for name, value in panel.levels.items():
-        # Above its line in the lower half, below it in the upper: never outside of the plot.
-        at = down(value) + (3 if value > (low + high) / 2 else -16)
+        # Above its line, unless there is no room.
+        at = down(value) + (-16 if down(value) - 16 > top else 3)
         text = elide(name, PLOT_WIDTH // 2, 11)
         canvas.text(left + PLOT_WIDTH - 5 - text_width(text, 11), at, text, size=11, color=GREY)
     for value in round_numbers(low, high):
