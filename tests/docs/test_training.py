@@ -37,7 +37,7 @@ def test_the_commands_and_programs_work(tmp_path, monkeypatch, run_wmtk) -> None
     printed: list[str] = []
     names = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
     programs = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(programs) == 3
+    assert len(programs) == 4
     for program in programs:
         exec(program, names)
     shown = re.findall(r"^print\(.*?\)  # ([^:\n]*)", "".join(programs), re.MULTILINE)
