@@ -29,7 +29,6 @@ SCALE = 46  # pixels left of the lines for their numbers
 AXIS = 24  # pixels below the lines for the steps
 GAP = 34
 COLUMNS = 2
-NAMES = LINE + 6
 DASH = 7
 ROOM = 0.06  # of the range, above the highest and below the lowest number
 
@@ -61,7 +60,8 @@ def curve_chart(panels: Sequence[Panel], *, title: str = "", subtitle: str = "")
     """Panels in rows of two, each with the names of its curves below its title."""
     assert panels, "nothing to draw"
     columns = min(COLUMNS, len(panels))
-    wide, high = SCALE + PLOT_WIDTH, HEAD + NAMES + PLOT_HEIGHT + AXIS
+    names = max(len(_names(panel.curves)) for panel in panels) * LINE + 6
+    wide, high = SCALE + PLOT_WIDTH, HEAD + names + PLOT_HEIGHT + AXIS
     rows = -(-len(panels) // columns)
     width = 2 * MARGIN + columns * wide + (columns - 1) * GAP
     canvas = Canvas(width, HEADER + rows * (high + GAP))
@@ -69,15 +69,16 @@ def curve_chart(panels: Sequence[Panel], *, title: str = "", subtitle: str = "")
     canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GREY)
     for number, panel in enumerate(panels):
         row, column = divmod(number, columns)
-        _draw_panel(canvas, MARGIN + column * (wide + GAP), HEADER + row * (high + GAP), panel)
+        x, y = MARGIN + column * (wide + GAP), HEADER + row * (high + GAP)
+        _draw_panel(canvas, x, y, panel, names)
     return canvas.pixels()
 
 
-def _draw_panel(canvas: Canvas, x: int, y: int, panel: Panel) -> None:
+def _draw_panel(canvas: Canvas, x: int, y: int, panel: Panel, names: int) -> None:
     canvas.text(x, y, elide(panel.title, SCALE + PLOT_WIDTH, 15), size=15)
     _draw_names(canvas, x, y + HEAD - 4, panel.curves)
     low, high = limits(panel)
-    left, top = x + SCALE, y + HEAD + NAMES
+    left, top = x + SCALE, y + HEAD + names
     length = len(panel.curves[0].values.value)
     canvas.paste(left, top, _plot(panel, low, high))
 
@@ -109,16 +110,31 @@ def _marks(panel: Panel, length: int) -> list[tuple[int, str]]:
     return [(n, panel.places[n - 1]) for n in range(length, 0, -every)]
 
 
+def _names(curves: Sequence[Curve]) -> list[list[tuple[int, Curve]]]:
+    """The lines of names above a panel: each curve with its place from the left."""
+    lines: list[list[tuple[int, Curve]]] = [[]]
+    x = 0
+    for curve in curves:
+        if not curve.name:
+            continue
+        wide = 21 + text_width(curve.name) + 16
+        if lines[-1] and x + wide - 16 > SCALE + PLOT_WIDTH:
+            lines.append([])
+            x = 0
+        lines[-1].append((x, curve))
+        x += wide
+    return lines
+
+
 def _draw_names(canvas: Canvas, x: int, y: int, curves: Sequence[Curve]) -> None:
-    named = [curve for curve in curves if curve.name]
-    room = (SCALE + PLOT_WIDTH) // max(len(named), 1)
-    for curve in named:
-        canvas.fill(x, y + 7, 8 if curve.dashed else 16, 3, curve.color)
-        if curve.dashed:
-            canvas.fill(x + 11, y + 7, 5, 3, curve.color)
-        name = elide(curve.name, max(room - 34, 30))
-        canvas.text(x + 21, y, name)
-        x += 21 + text_width(name) + 16
+    for number, line in enumerate(_names(curves)):
+        top = y + number * LINE
+        for left, curve in line:
+            at = x + left
+            canvas.fill(at, top + 7, 8 if curve.dashed else 16, 3, curve.color)
+            if curve.dashed:
+                canvas.fill(at + 11, top + 7, 5, 3, curve.color)
+            canvas.text(at + 21, top, elide(curve.name, SCALE + PLOT_WIDTH - 21))
 
 
 def limits(panel: Panel) -> tuple[float, float]:

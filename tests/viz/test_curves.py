@@ -100,3 +100,21 @@ def test_a_curve_without_a_name_is_not_among_the_names() -> None:
     above = slice(0, both.shape[0] - PLOT_HEIGHT - 60)
     assert (both[above] == COLORS[0]).all(-1).any()
     assert not (alone[above] == COLORS[0]).all(-1).any()
+
+
+def test_names_that_do_not_fit_go_on_in_the_next_line() -> None:
+    values = estimate([1.0, 2.0])
+    names = [f"an agent without part number {number}" for number in range(4)]
+    few = curve_chart([Panel("t", [Curve(names[0], values, COLORS[0])])])
+    many = curve_chart(
+        [
+            Panel(
+                "t",
+                [Curve(name, values, color) for name, color in zip(names, COLORS, strict=False)],
+            )
+        ]
+    )
+    assert many.shape[0] > few.shape[0]
+    above = slice(0, many.shape[0] - PLOT_HEIGHT - 60)
+    for color in COLORS[:4]:
+        assert (many[above] == color).all(-1).sum() >= 48  # the mark beside the name, 16 × 3
