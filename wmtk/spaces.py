@@ -28,6 +28,7 @@ DTYPES = frozenset(
 KINDS = ("box", "discrete", "multi_discrete", "multi_binary")
 MAX_ROW_BYTES = 64 * 2**20  # one row of one array: a 4k RGB float frame and more
 MAX_DIMS = 16
+SMALLEST_PICTURE = 32  # pixels; smaller uint8 arrays are grids of symbols
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 MAX_NAME = 64
 

@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from PIL import Image
 
-SMALLEST_PICTURE = 32  # pixels; smaller uint8 arrays are grids of symbols, not to be blurred
+from wmtk.spaces import SMALLEST_PICTURE
+
 CHANNELS = (1, 3, 4)
 
 

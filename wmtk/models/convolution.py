@@ -16,10 +16,9 @@ from wmtk.models.fast_conv import (
 )
 from wmtk.models.fast_elu import elu
 from wmtk.models.fast_product import Linear
-from wmtk.spaces import ArraySpec
+from wmtk.spaces import SMALLEST_PICTURE, ArraySpec
 
 SIZE = 64  # height and width of the images
-SMALLEST = 32  # arrays of bytes that are smaller than that are grids of symbols
 _PIECE = 512  # frames that an encoder takes at a time on a CPU: less memory, and as fast
 _HINT = "Collect with 64×64 images (`--set size=64`), or leave this key out."
 
@@ -33,7 +32,7 @@ def check_image(name: str, shape: tuple[int, ...]) -> None:
 
 def check_no_image(name: str, spec: ArraySpec) -> None:
     """Refuse what looks like a picture but would be learnt as a long list of numbers."""
-    if spec.dtype == "uint8" and len(spec.shape) > 1 and min(spec.shape[:2]) >= SMALLEST:
+    if spec.dtype == "uint8" and len(spec.shape) > 1 and min(spec.shape[:2]) >= SMALLEST_PICTURE:
         raise ConfigError(
             f"{name!r} looks like an image, but has shape {spec.shape}; the networks take "
             f"{SIZE}×{SIZE} with 1, 3 or 4 channels.",
