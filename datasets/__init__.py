@@ -7,6 +7,7 @@ from wmtk.datasets.dataset import ONLINE_CAPACITY, Dataset
 from wmtk.datasets.episode import Episode, Provenance
 from wmtk.datasets.prefetch import Prefetcher
 from wmtk.datasets.repair import RepairReport, repair
+from wmtk.datasets.resize import resize
 from wmtk.datasets.retention import Tag
 from wmtk.datasets.sampler import Batch, SequenceSampler, Source
 from wmtk.datasets.schema import ALIGNMENT, Schema
@@ -37,6 +38,7 @@ __all__ = [
     "find_datasets",
     "merge",
     "repair",
+    "resize",
     "select",
     "split",
     "summarize",

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from wmtk.datasets import durable
+from wmtk.datasets import durable, hosts
 from wmtk.datasets.header import FOLDERS, GROUP, empty_array
-from wmtk.datasets.part import PART_ID, PartEntry, PartReader
+from wmtk.datasets.part import PART_ID, PartAttributes, PartEntry, PartReader
 from wmtk.datasets.schema import Schema
-from wmtk.datasets.shard import ArrayRecord, data_file, verify_files
+from wmtk.datasets.shard import data_file, verify_files
 from wmtk.errors import DatasetError
-from wmtk.spaces import ArraySpec
 
 Severity = Literal["error", "warning"]
 Progress = Callable[[int, int], None]  # how much is done, of how much
 QUARANTINE = "quarantine"
 REPAIR = "`wmtk data repair` keeps the episodes that are whole; or copy the file again."
+BOUNDS = "The data are as recorded. Correct the space in the environment before collecting more."
 MARKER = "`wmtk data repair` writes it again."
 
 
@@ -47,14 +47,11 @@ def part_problems(
     """Everything wrong with a part; `quick` looks at names and sizes, not at the bytes."""
     folder = root / "parts" / entry.part
     try:
-        attributes = _attributes(folder, entry)
-        records = {path: ArrayRecord(**r) for path, r in attributes["arrays"].items()}
+        records = _attributes(folder, entry).arrays
     except DatasetError as error:
         return [_error(error.path or folder, error.message.removeprefix(f"{error.path} "))]
-    except (KeyError, TypeError, AttributeError) as error:
-        return [_error(folder / "zarr.json", f"does not describe a part ({error!r})")]
     specs = dict(schema.arrays())
-    problems = _table_problems(folder, attributes, entry)
+    problems = []
     for path in sorted(specs.keys() ^ records.keys()):
         where = "declared, but not in the part" if path in specs else "not declared by the dataset"
         problems.append(_error(folder / path, f"is {where}"))
@@ -65,12 +62,13 @@ def part_problems(
         elif quick:
             problems += _size_problems(folder / path / data_file(specs[path]), records[path].bytes)
         else:
-            problems += _file_problems(folder / path, specs[path], records[path])
+            found = verify_files(folder / path, specs[path], records[path])
+            problems += [_error(file, what) for file, what in found]
     problems.sort(key=lambda problem: problem.path)
     return problems if problems or quick else _content_problems(root, schema, entry)
 
 
-def _attributes(folder: Path, entry: PartEntry) -> dict[str, Any]:
+def _attributes(folder: Path, entry: PartEntry) -> PartAttributes:
     """The part's own metadata, which must be what the log recorded."""
     metadata = folder / "zarr.json"
     if folder.is_symlink():
@@ -78,44 +76,16 @@ def _attributes(folder: Path, entry: PartEntry) -> dict[str, Any]:
     if not folder.is_dir():
         raise DatasetError(f"is missing, with {len(entry.ids)} episodes", "", folder)
     try:
-        data = durable.read_bytes(metadata)
+        data = durable.read_bytes(metadata, limit=min(entry.bytes, durable.MAX_JSON_BYTES))
     except FileNotFoundError as error:
         raise DatasetError("is missing", "", metadata) from error
     except OSError as error:
         raise DatasetError(f"cannot be read ({error.strerror})", "", metadata) from error
     if hashlib.sha256(data).hexdigest() != entry.digest:
         raise DatasetError("was altered (not what the log recorded)", "", metadata)
-    attributes: dict[str, Any] = durable.parse(data, metadata)["attributes"]["wmtk"]
+    attributes = PartAttributes.parse(data, metadata)
+    attributes.require_listed(entry, metadata)
     return attributes
-
-
-def _table_problems(folder: Path, attributes: dict[str, Any], entry: PartEntry) -> list[Problem]:
-    """Whether part and log agree on the episodes."""
-    listed = entry_of(folder.name, attributes, entry.bytes, entry.digest)
-    agree = (listed.ids, listed.lengths, listed.returns, listed.ends) == (
-        entry.ids,
-        entry.lengths,
-        entry.returns,
-        entry.ends,
-    )
-    if agree and attributes.get("part") == entry.part:
-        return []
-    return [_error(folder / "zarr.json", "lists other episodes than the log")]
-
-
-def entry_of(part: str, attributes: dict[str, Any], size: int, digest: str) -> PartEntry:
-    """The log entry that fits a part's own metadata, not numbered yet."""
-    table = attributes["episodes"]
-    return PartEntry(
-        part=part,
-        first=-1,
-        bytes=size,
-        digest=digest,
-        ids=tuple(str(row["id"]) for row in table),
-        lengths=tuple(int(row["length"]) for row in table),
-        returns=tuple(float(row["return"]) for row in table),
-        ends=tuple(int(row["terminated"]) + 2 * int(row["truncated"]) for row in table),
-    )
 
 
 def _size_problems(file: Path, wanted: int) -> list[Problem]:
@@ -132,36 +102,32 @@ def _content_problems(root: Path, schema: Schema, entry: PartEntry) -> list[Prob
     """Decode every episode and compare it with its content id and the schema."""
     folder = root / "parts" / entry.part
     problems = []
+    beyond: dict[str, str] = {}  # by array, what the first episode beyond its bounds has
     try:
         reader = PartReader(root, schema, entry)
+        reader.require_arrays()
         for name, episode in zip(entry.ids, reader.episodes(), strict=True):
             if episode.id != name:
                 problems.append(_error(folder, f"holds an episode {name} that is not the original"))
                 continue
             try:
-                episode.check(schema)
+                episode.check_form(schema)
             except DatasetError as error:
                 problems.append(
                     _error(folder, f"holds an impossible episode {name}: {error.message}")
                 )
+                continue
+            for breach in episode.breaches(schema):
+                what = f"holds {breach.message.rstrip('.')} (episode {name})"
+                beyond.setdefault(breach.key, what)
     except (DatasetError, OSError, ValueError, KeyError) as error:
         text = error.message if isinstance(error, DatasetError) else str(error)
         problems.append(_error(folder, f"cannot be read: {text}"))
-    return problems
+    return problems + [Problem("warning", folder, what, BOUNDS) for what in beyond.values()]
 
 
 def _error(path: Path, what: str, fix: str = REPAIR) -> Problem:
     return Problem("error", path, what.rstrip("."), fix)
-
-
-def _file_problems(folder: Path, spec: ArraySpec, record: ArrayRecord) -> list[Problem]:
-    """What `verify_files` says, taken apart into path and text."""
-    problems = []
-    for text in verify_files(folder, spec, record):
-        files = (folder / data_file(spec), folder / "zarr.json")
-        path = next((file for file in files if text.startswith(f"{file} ")), folder)
-        problems.append(_error(path, text.removeprefix(f"{path} ")))
-    return problems
 
 
 # --- folders ----------------------------------------------------------------------------------
@@ -200,7 +166,7 @@ def inner_groups(schema: Schema) -> list[str]:
 
 def _is_zarr_node(path: Path, kind: str) -> bool:
     try:
-        document = durable.parse(durable.read_bytes(path), path)
+        document = durable.parse(durable.read_bytes(path, limit=durable.MAX_MARKER_BYTES), path)
     except (OSError, DatasetError):
         return False
     if not isinstance(document, dict):
@@ -260,7 +226,7 @@ def dead_staging(root: Path) -> list[Path]:
     dead = []
     for name in _names(root / "tmp"):
         folder = root / "tmp" / name
-        if folder.is_symlink() or not folder.is_dir():
+        if folder.is_symlink() or not folder.is_dir() or not hosts.may_clean(folder):
             continue
         try:
             with durable.lock_held(folder, exclusive=True) as granted:

@@ -28,6 +28,18 @@ def target_steps(capacity: int | None, row_bytes: int) -> int:
     return max(1, steps if capacity is None else min(steps, capacity // 16))
 
 
+def split(episodes: Sequence[Episode], target: int) -> Iterator[list[Episode]]:
+    """The episodes in order, in groups that reach `target` steps at their last episode."""
+    group: list[Episode] = []
+    for episode in episodes:
+        group.append(episode)
+        if sum(one.length for one in group) >= target:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
 def runs(state: State, target: int, *, everything: bool) -> Iterator[tuple[PartEntry, ...]]:
     """Neighbouring small parts that together make a part of about `target` steps.
 
@@ -36,7 +48,7 @@ def runs(state: State, target: int, *, everything: bool) -> Iterator[tuple[PartE
     run: list[PartEntry] = []
     for entry in state.parts:
         small = entry.steps * 2 <= target
-        adjacent = not run or run[-1].first + len(run[-1].ids) == entry.first
+        adjacent = not run or run[-1].stop == entry.first
         if not (small and adjacent):
             if everything and len(run) > 1:
                 yield tuple(run)
@@ -59,20 +71,23 @@ def join(
     state: State,
     run: tuple[PartEntry, ...],
     episodes: Sequence[Episode],
+    *,
+    evicted: int = 0,
 ) -> State:
     """Replace a run of parts by one part with the same episodes, which the caller has read.
 
-    If another process evicted or compacted one of them meanwhile, the new part is given up.
+    The first `evicted` episodes of the run are left out for good. If another process evicted or
+    compacted one of them meanwhile, the new part is given up.
     """
     joined = write_part(root, new_part_id(state.version), schema, episodes, COMPACT_LEVEL)
-    joined = replace(joined, first=run[0].first)
-    assert joined.ids == tuple(name for entry in run for name in entry.ids), (joined, run)
+    joined = joined.numbered(run[0].first + evicted)
+    assert joined.ids == tuple(name for entry in run for name in entry.ids)[evicted:], (joined, run)
     sources = tuple(entry.part for entry in run)
 
     def plan(newest: State) -> Change | None:
         if not newest.live.issuperset(sources):
             return None
-        return Change("compact", (joined,), sources)
+        return Change("cut" if evicted else "compact", (joined,), sources)
 
     try:
         after = log.commit(state, plan)

@@ -6,17 +6,17 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from wmtk.datasets import compaction, durable, retention
+from wmtk.datasets import compaction, durable, hosts, retention
 from wmtk.datasets.cache import ChunkCache
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.header import is_vacant, make_folders, read_header, write_header
 from wmtk.datasets.log import Change, Log, State
-from wmtk.datasets.opening import newest_state, past_state
+from wmtk.datasets.opening import newest_state, past_state, remove_if_empty
 from wmtk.datasets.part import PartEntry, PartReader, new_part_id, write_part
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.shard import APPEND_LEVEL
@@ -52,6 +52,8 @@ class Dataset:
         self._log = Log(path)
         self._state = state
         self._pinned = False
+        self._arrays_match = False  # whether the schema has been compared with a part's arrays
+        self._is_provisional = False
         self._resources = contextlib.ExitStack()
         if mode == "a":
             self._become_writer()
@@ -67,13 +69,17 @@ class Dataset:
         env: Mapping[str, Any] | None = None,
         capacity: int | None = None,
         attributes: Mapping[str, Any] | None = None,
+        provisional: bool = False,
     ) -> Dataset:
         """Make an empty dataset, open for appending.
 
         `env` describes the task for people and commands (id, kwargs, settings); `capacity` is
-        the number of steps beyond which the oldest parts go; `attributes` is stored as it is.
+        the number of steps beyond which the oldest parts go; `attributes` is stored as it is. A
+        `provisional` dataset is removed when it is closed with nothing in it.
         """
-        root = Path(path)
+        if not isinstance(schema, Schema):
+            raise UsageError(f"The schema is a {type(schema).__name__}, not a Schema.")
+        root = durable.absolute(path)
         if capacity is not None and capacity < 1:
             raise UsageError(f"A capacity of {capacity} steps holds nothing.", "Use 1 or more.")
         if not is_vacant(root):
@@ -83,7 +89,9 @@ class Dataset:
                 root,
             )
         write_header(root, schema, env or {}, capacity, attributes or {})
-        return cls.open(root, "a")
+        dataset = cls.open(root, "a")
+        dataset._is_provisional = provisional
+        return dataset
 
     @classmethod
     def open(
@@ -95,7 +103,11 @@ class Dataset:
         tag: str | None = None,
     ) -> Dataset:
         """Open for reading ("r") or also appending ("a"); `tag` and `version` go back in time."""
-        root = Path(path)
+        if mode not in ("r", "a"):
+            raise UsageError(f"Datasets cannot be opened with mode {mode!r}.", "Use 'r' or 'a'.")
+        if version is not None and (not isinstance(version, int) or version < 0):
+            raise UsageError(f"{version!r} is not a version.", "Versions are numbered from 0.")
+        root = durable.absolute(path)
         header = read_header(root)
         if tag is None and version is None:
             return cls(root, mode, header, newest_state(root))
@@ -115,21 +127,19 @@ class Dataset:
                     self.path,
                 )
             make_folders(self.path)
-            granted = self._resources.enter_context(
-                durable.lock_held(self.path / "tmp", exclusive=False)
-            )
-            if not granted:
+            try:
+                hosts.announce(self.path, self._resources)
+            except BaseException:
                 self._resources.close()
-                raise DatasetError(
-                    f"{self.path} is being repaired by another process.",
-                    "Wait until it has finished.",
-                    self.path,
-                )
+                raise
             retention.clean_staging(self.path)
             retention.collect_garbage(self.path, self._state)
 
     def close(self) -> None:
         self._resources.close()
+        if self._is_provisional:
+            self._is_provisional = False
+            remove_if_empty(self.path)
 
     def __enter__(self) -> Dataset:
         return self
@@ -160,6 +170,12 @@ class Dataset:
     def next_episode(self) -> int:
         """The number that the next episode will get: how many were ever committed."""
         return self._state.next_episode
+
+    @cached_property
+    def writer(self) -> int:
+        """A number that no other writer of this dataset has meanwhile; 0 for the only one."""
+        self._require_writable()
+        return hosts.writer_number(self.path, self._resources)
 
     @property
     def num_steps(self) -> int:
@@ -209,7 +225,11 @@ class Dataset:
     def open_part(self, entry: PartEntry, cache: ChunkCache | None = None) -> PartReader:
         """A reader of one part of this snapshot."""
         with self.reading(entry):
-            return PartReader(self.path, self.schema, entry, cache)
+            reader = PartReader(self.path, self.schema, entry, cache)
+            if not self._arrays_match:  # once for all parts: what is forged is the schema
+                reader.require_arrays()
+                self._arrays_match = True
+            return reader
 
     @contextlib.contextmanager
     def reading(self, entry: PartEntry) -> Iterator[None]:
@@ -240,7 +260,7 @@ class Dataset:
             raise IndexError(f"episode {index} of {len(table)}")
         entry = table.parts[table.part[index]]
         with self.reading(entry):
-            return PartReader(self.path, self.schema, entry).episode(int(table.number[index]))
+            return self.open_part(entry).episode(int(table.number[index]))
 
     def __iter__(self) -> Iterator[Episode]:
         for entry in self.parts:
@@ -248,15 +268,13 @@ class Dataset:
 
     def _episodes_in(self, entry: PartEntry) -> Iterator[Episode]:
         with self.reading(entry):
-            yield from PartReader(self.path, self.schema, entry).episodes()
+            yield from self.open_part(entry).episodes()
 
     def describe(self) -> Iterator[dict[str, Any]]:
         """The record of every episode: id, length, return, ending, seed, provenance, part."""
         for entry in self.parts:
-            attributes = self.open_part(entry).attributes
-            for row in attributes["episodes"]:
-                provenance = attributes["provenance"][row["provenance"]]
-                yield {**row, "provenance": provenance, "part": entry.part}
+            for record in self.open_part(entry).attributes.records():
+                yield {**record, "part": entry.part}
 
     def follow(self, *, poll: float = 0.5, timeout: float | None = None) -> Iterator[Episode]:
         """Every episode, then new ones as they come; ends after `timeout` seconds without one.
@@ -284,7 +302,7 @@ class Dataset:
     def _episodes_from(self, first: int) -> Iterator[tuple[int, Episode]]:
         """The episodes of this snapshot from number `first` on, with their numbers."""
         for entry in self.parts:
-            if entry.first + len(entry.ids) <= first:
+            if entry.stop <= first:
                 continue
             reader = self.open_part(entry)
             for index in range(max(0, first - entry.first), len(entry.ids)):
@@ -299,37 +317,53 @@ class Dataset:
             raise ReadOnlyError(
                 f"{self.path} was opened for reading.", "Open it with mode 'a'.", self.path
             )
+        hosts.require_ownership(self.path)
 
-    def append(self, episodes: Episode | Sequence[Episode]) -> int:
+    def append(self, episodes: Episode | Sequence[Episode], *, bounds: bool = True) -> int:
         """Commit whole episodes, all or none; once this returns they survive any crash.
 
-        Returns the version that holds them. Evicts the oldest parts beyond the capacity and
-        joins small parts now and then.
+        Without `bounds` actions and observations may be beyond the bounds that the schema
+        declares: for what another dataset or file holds already.
+
+        Returns the version that holds them. Evicts the oldest episodes beyond the capacity, of
+        which the newest always stays, and joins small parts now and then.
         """
         self._require_writable()
-        batch = [episodes] if isinstance(episodes, Episode) else list(episodes)
+        several = isinstance(episodes, Iterable) and not isinstance(episodes, Episode | Mapping)
+        batch: list[Any] = [*episodes] if several else [episodes]  # type: ignore[misc]
+        for each in batch:
+            if not isinstance(each, Episode):
+                raise EpisodeError(
+                    f"A {type(each).__name__} is not an episode.",
+                    "Make one of your arrays: Episode.from_transitions.",
+                )
         if not batch:
             raise EpisodeError("There is no episode to append.")
         for number, episode in enumerate(batch):
             try:
-                episode.check(self.schema)
+                episode.check_form(self.schema)
+                if bounds:
+                    episode.check_bounds(self.schema)
             except EpisodeError as error:
                 message = f"Episode {number} of {len(batch)}: {error.message}"
-                raise EpisodeError(message, error.hint, self.path) from error
-        name = new_part_id(self.version + 1)
-        entry = write_part(self.path, name, self.schema, batch, APPEND_LEVEL)
+                raise type(error)(message, error.hint, self.path) from error
+        entries = self._write_parts(batch)
+        steps = sum(entry.steps for entry in entries)
+        grain = self._grain(self.capacity)
 
         def plan(state: State) -> Change:
-            gone = retention.over_capacity(state, self.capacity, entry.steps)
-            return Change("append", (entry,), gone)
+            gone = retention.over_capacity(state, self.capacity, grain, steps)
+            return Change("append", entries, gone)
 
         try:
             self._move_to(self._log.commit(self._state, plan))
         except BaseException:
-            compaction.discard_uncommitted(self.path, self._log, name)
+            self._discard(entries)
             raise
         version = self.version
         try:
+            if self.capacity is not None:
+                self._fit(self.capacity)
             self._tidy()
             self._join_small_parts(everything=False)
         except (DatasetError, OSError) as error:
@@ -337,22 +371,66 @@ class Dataset:
             _logger.warning("%s: housekeeping was put off: %s", self.path, error)
         return version
 
+    def _write_parts(self, episodes: Sequence[Episode]) -> tuple[PartEntry, ...]:
+        """Write a part or, if there is a capacity, parts that are small beside it."""
+        groups = [episodes]
+        if self.capacity is not None:
+            groups = list(compaction.split(episodes, self._grain(self.capacity)))
+        entries: list[PartEntry] = []
+        try:
+            for group in groups:
+                name = new_part_id(self.version + 1)
+                entries.append(write_part(self.path, name, self.schema, group, APPEND_LEVEL))
+        except BaseException:
+            self._discard(entries)
+            raise
+        return tuple(entries)
+
+    def _discard(self, entries: Sequence[PartEntry]) -> None:
+        for entry in entries:
+            compaction.discard_uncommitted(self.path, self._log, entry.part)
+
+    def _grain(self, capacity: int | None) -> int:
+        """How many steps parts should have, which are evicted whole."""
+        return compaction.target_steps(capacity, self.schema.row_bytes)
+
+    def _fit(self, capacity: int) -> None:
+        """Remove the oldest parts beyond a capacity, and the oldest episodes of a large part."""
+
+        def plan(state: State) -> Change | None:
+            gone = retention.over_capacity(state, capacity, self._grain(capacity))
+            return Change("evict", remove=gone) if gone else None
+
+        self._move_to(self._log.commit(self._state, plan))
+        excess = self.num_steps - capacity
+        if excess <= 0:
+            return
+        oldest = self.parts[0]
+        # The newest episode of all always stays.
+        evicted = min(retention.leading(oldest, excess), len(oldest.ids) - 1)
+        if evicted:
+            try:
+                kept = list(self._episodes_in(oldest))[evicted:]
+            except EvictedError:
+                self.refresh()  # another process was quicker
+                return
+            state = compaction.join(
+                self.path, self.schema, self._log, self._state, (oldest,), kept, evicted=evicted
+            )
+            self._move_to(state)
+
     def _tidy(self) -> None:
         """The housekeeping after a commit: delete what it removed, shorten the log."""
         retention.collect_garbage(self.path, self._state)
         self._move_to(self._log.snapshot_if_due(self._state))
 
     def evict(self, capacity: int) -> int:
-        """Remove the oldest parts beyond `capacity` steps; returns how many steps went."""
+        """Remove the oldest episodes beyond `capacity` steps; returns how many steps went."""
         self._require_writable()
         self.refresh()
         before = self.num_steps
 
-        def plan(state: State) -> Change | None:
-            gone = retention.over_capacity(state, capacity)
-            return Change("evict", remove=gone) if gone else None
-
-        self._move_to(self._log.commit(self._state, plan))
+        self._fit(capacity)
         self._tidy()
         return before - self.num_steps
 
@@ -378,7 +456,10 @@ class Dataset:
 
     def tag(self, name: str, note: str = "") -> retention.Tag:
         """Give this snapshot a name; its parts are kept until the tag is deleted."""
-        return retention.write_tag(self.path, name, self._state, note)
+        with durable.writing(self.path), contextlib.ExitStack() as stack:
+            make_folders(self.path)
+            hosts.announce(self.path, stack)
+            return retention.write_tag(self.path, name, self._state, note)
 
     def tags(self) -> list[retention.Tag]:
         return list(retention.read_tags(self.path))

@@ -9,44 +9,138 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from wmtk.errors import CorruptDatasetError, DatasetError, ReadOnlyError, StorageFullError
+from wmtk.errors import (
+    CorruptDatasetError,
+    DatasetError,
+    ReadOnlyError,
+    StorageError,
+    StorageFullError,
+    UsageError,
+    WmtkError,
+)
 
+_STARTED = Path.cwd() if os.access(os.curdir, os.F_OK) else None
 SYNC_THREADS = 8
+_STAGED = re.compile(r"\..+\.[0-9a-f]{8}")  # see _staging_name
 # What to do about damage, whichever file has it.
 HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
-MAX_JSON_BYTES = 256 * 2**20
+MAX_JSON_BYTES = 64 * 2**20
+MAX_STATE_BYTES = 256 * 2**20  # a snapshot or a tag: all parts of a version
+MAX_MARKER_BYTES = 2**20  # the zarr.json of an array or of a plain group
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _UNREADABLE = {errno.ELOOP, errno.EIO, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENXIO}
+_UNREADABLE |= {errno.ENAMETOOLONG}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+_IMPOSSIBLE = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EINVAL}
+_FAILING = {errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.ETIMEDOUT}
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """The path from the root of the file system, whatever becomes the current folder later.
+
+    Raises UsageError for a path that no file system can have.
+    """
+    try:
+        found = Path(path).absolute()
+    except OSError as error:
+        raise UsageError(
+            f"{path} is relative to a folder that is gone.", "Change to a folder that exists."
+        ) from error
+    try:
+        found.lstat()
+    except ValueError as error:
+        raise UsageError(f"{os.fspath(path)!r} is not a path ({error}).") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _impossible(found, error) from error
+    return found
+
+
+def portable(path: Path) -> str:
+    """How to record a path: relative below the folder that the program was started in.
+
+    A folder with data and runs can then be moved. Code that changed the folder does not matter.
+    """
+    here = Path.cwd()
+    return str(path.relative_to(here) if here == _STARTED and here in path.parents else path)
+
+
+def _impossible(path: Path, error: OSError) -> UsageError:
+    text = str(path)
+    if error.errno == errno.ENAMETOOLONG:
+        shown = text if len(text) <= 100 else f"{text[:50]}…{text[-40:]}"
+        return UsageError(
+            f"The path {shown} is too long ({len(os.fsencode(text)):,} bytes).",
+            "File systems take 255 bytes a name, some of which wmtk needs for temporary names, "
+            "and 4,095 a path: choose a shorter one.",
+        )
+    if error.errno == errno.ENOTDIR:
+        parent = next((p for p in (path, *path.parents) if p.is_file()), path.parent)
+        return UsageError(
+            f"{text} cannot be made: {parent} is not a folder.", "Choose another path."
+        )
+    return UsageError(f"{text} cannot be made ({error.strerror}).", "Choose another path.")
 
 
 @contextlib.contextmanager
 def writing(root: Path) -> Iterator[None]:
-    """Turn the operating system's refusals of a write into errors that say what to do."""
+    """Turn the operating system's refusals of a write into errors that say what to do.
+
+    What means something to the code inside (a file that exists, one that is missing in a folder
+    that is still there) stays an OSError.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise StorageFullError(
-                f"No room left to write to {root} ({error.strerror}).",
-                "Everything acknowledged before is intact. Free some space and run it again.",
-                root,
-            ) from error
-        if error.errno in _READ_ONLY:
-            raise ReadOnlyError(
-                f"{root} cannot be written ({error.strerror}).",
-                "Check the permissions, or copy the dataset to a place that can be written.",
-                root,
-            ) from error
-        raise
+        told = _explained(root, error)
+        if told is None:
+            raise
+        raise told from error
+
+
+def _explained(root: Path, error: OSError) -> WmtkError | None:
+    if error.errno in _FULL:
+        return StorageFullError(
+            f"No room left to write to {root} ({error.strerror}).",
+            "Everything acknowledged before is intact. Free some space and run it again.",
+            root,
+        )
+    if error.errno in _READ_ONLY:
+        place = next((p for p in (root, *root.parents) if p.exists()), root)
+        return ReadOnlyError(
+            f"{root} cannot be written: {place} refuses it ({error.strerror}).",
+            "Check the permissions, or choose a place that can be written.",
+            root,
+        )
+    if error.errno in _IMPOSSIBLE:
+        return _impossible(root, error)
+    if error.errno in _FAILING:
+        return StorageError(
+            f"The storage of {root} failed ({error.strerror}).",
+            "Everything acknowledged before is intact. Check the disk or the network, then run it "
+            "again.",
+            root,
+        )
+    if isinstance(error, FileNotFoundError) and not root.exists():
+        return gone(root)
+    return None
+
+
+def gone(root: Path) -> StorageError:
+    return StorageError(
+        f"{root} is gone: it was renamed, moved or removed while it was in use.",
+        "Put it back, or use the new path; what was written until then is in it.",
+        root,
+    )
 
 
 def sync(path: Path) -> None:
@@ -81,8 +175,29 @@ def write_file(path: Path, data: bytes, *, durably: bool = True) -> None:
         os.close(descriptor)
 
 
+def open_to_append(path: Path) -> TextIO:
+    """A text file to add to; no link is followed out of a folder that a stranger has made."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.fdopen(os.open(path, flags, 0o644), "a", encoding="utf-8")
+    except OSError as error:
+        if error.errno not in {errno.ELOOP, errno.ENXIO}:
+            raise
+        message = f"{path} is a link or a pipe, not a file to add to."
+        raise DatasetError(
+            message, "Put a regular file in its place, or delete it.", path
+        ) from error
+
+
 def _staging_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+def remove_staged(folder: Path) -> None:
+    """Delete what kills during `replace_file` left in a folder that no other process writes to."""
+    for path in folder.glob(".*.????????"):
+        if _STAGED.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -129,7 +244,14 @@ def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
     """
     holder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     with writing(target.parent):
-        holder.mkdir(parents=True)
+        try:
+            holder.mkdir(parents=True)
+        except FileNotFoundError as error:  # as in /proc, where no folder can be made
+            raise ReadOnlyError(
+                f"{target} cannot be written: {target.parent} takes no new folder.",
+                "Choose another place.",
+                target,
+            ) from error
     try:
         yield holder / target.name
         with writing(target):
@@ -147,19 +269,26 @@ def now() -> str:
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a folder; files that vanish meanwhile are fine."""
-    shutil.rmtree(path, ignore_errors=True)
+    """Delete a folder, or whatever else is in its place; a link is not followed.
+
+    Files that vanish meanwhile are fine.
+    """
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 class lock_held:  # noqa: N801 — used like the function it would be, `with lock_held(…):`
-    """A lock on a file or folder; it ends with the process, killed or not.
+    """A lock on a folder; it ends with the process, killed or not.
 
     Entering says whether it was granted, which it always is to those who wait. An object rather
     than a generator, so that one that is never left goes quietly when Python ends.
     """
 
     def __init__(self, path: Path, *, exclusive: bool, wait: bool = False) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY)
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
         self._mode = mode if wait else mode | fcntl.LOCK_NB
 
@@ -237,19 +366,20 @@ def unreadable(path: Path, error: OSError) -> CorruptDatasetError:
     return CorruptDatasetError(f"{path} {what}.", HINT, path)
 
 
-def read_bytes(path: Path) -> bytes:
-    """A small file's content; links are not followed, absurd sizes are refused."""
+def blocks(path: Path, *, limit: int) -> Iterator[bytes]:
+    """The content of a regular file of at most `limit` bytes; links are not followed."""
     descriptor = open_regular(path)
     try:
         size = os.fstat(descriptor).st_size
-        if size > MAX_JSON_BYTES:
+        if size <= limit:  # compared before anything is read: a sparse file may claim gigabytes
+            size = 0
+            while size <= limit and (block := os.read(descriptor, 2**20)):
+                size += len(block)
+                yield block
+        if size > limit:
             raise CorruptDatasetError(
-                f"{path} has {size} bytes, more than any metadata file of a dataset.", HINT, path
+                f"{path} has {size} bytes; at most {limit} are expected.", HINT, path
             )
-        blocks = []
-        while block := os.read(descriptor, 2**20):
-            blocks.append(block)
-        return b"".join(blocks)
     except OSError as error:
         if error.errno in _UNREADABLE:
             raise unreadable(path, error) from error
@@ -258,8 +388,25 @@ def read_bytes(path: Path) -> bytes:
         os.close(descriptor)
 
 
+def read_beginning(path: Path, size: int) -> bytes:
+    """At most the first `size` bytes of a regular file."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        return file.read(size)
+
+
+def read_bytes(path: Path, *, limit: int = MAX_JSON_BYTES) -> bytes:
+    """The whole content of a small file; see `blocks`."""
+    return b"".join(blocks(path, limit=limit))
+
+
 def parse(data: bytes, path: Path) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CorruptDatasetError(f"{path} is not valid JSON ({error}).", HINT, path) from error
+
+
+def attributes_in(document: Any) -> Any:
+    """What a zarr.json holds for wmtk, or None."""
+    attributes = document.get("attributes") if isinstance(document, dict) else None
+    return attributes.get("wmtk") if isinstance(attributes, dict) else None

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from wmtk.datasets.packed import PackedRows, blocks_of
 from wmtk.datasets.schema import Schema
-from wmtk.errors import EpisodeError
+from wmtk.documents import Document, FreeForm, Text
+from wmtk.errors import BoundsError, EpisodeError
+from wmtk.representation import brief_repr
 from wmtk.spaces import ArraySpec
 
 
@@ -32,16 +36,37 @@ class Provenance:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Provenance:
-        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
-        return cls(**known)
+    def from_json(cls, data: Any) -> Provenance:
+        """Raises ValueError unless the fields have their types."""
+        return ProvenanceRecord.model_validate(data).value()
+
+
+class ProvenanceRecord(Document):
+    """`Provenance` as it is stored."""
+
+    env_id: Text = ""
+    env_kwargs: FreeForm = Field(default_factory=dict)
+    env_versions: FreeForm = Field(default_factory=dict)
+    policy: Text = ""
+    checkpoint: Text = ""
+    code_version: Text = ""
+    extra: FreeForm = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, provenance: Provenance) -> ProvenanceRecord:
+        return cls.model_validate(provenance.to_json())
+
+    def value(self) -> Provenance:
+        return Provenance(**vars(self))
 
 
 @dataclass(frozen=True)
 class Episode:
     """T+1 rows of every array, aligned as `schema.ALIGNMENT` says."""
 
-    obs: Mapping[str, NDArray[Any]]  # each (T+1, …)
+    # Each (T+1, …). In a long episode that was just played, those of `obs` and `info` may be
+    # `PackedRows`; `unpacked` has arrays only.
+    obs: Mapping[str, NDArray[Any]]
     action: NDArray[Any]  # (T+1, …), row 0 zero
     reward: NDArray[Any]  # (T+1,), row 0 zero
     terminated: bool
@@ -65,6 +90,9 @@ class Episode:
     def __len__(self) -> int:
         return self.length
 
+    def __repr__(self) -> str:
+        return brief_repr(self, length=self.length)
+
     @property
     def total_reward(self) -> float:
         return float(np.sum(self.reward, dtype=np.float64))
@@ -87,9 +115,16 @@ class Episode:
         digest = hashlib.sha256()
         for path, rows in sorted(self.arrays().items()):
             digest.update(f"{path}:{rows.dtype.name}:{rows.shape};".encode())
-            little = np.ascontiguousarray(rows, rows.dtype.newbyteorder("<"))
-            digest.update(little.view(np.uint8).data.cast("B"))
+            for block in blocks_of(rows):
+                little = np.ascontiguousarray(block, rows.dtype.newbyteorder("<"))
+                digest.update(little.view(np.uint8).data.cast("B"))
         return digest.hexdigest()[:16]
+
+    def unpacked(self) -> Episode:
+        """The same with all of its rows as arrays, whatever memory they take."""
+        obs = {key: np.asarray(rows) for key, rows in self.obs.items()}
+        info = {key: np.asarray(rows) for key, rows in self.info.items()}
+        return replace(self, obs=obs, info=info)
 
     @classmethod
     def from_arrays(
@@ -126,6 +161,14 @@ class Episode:
         provenance: Provenance | None = None,
     ) -> Episode:
         """An episode from a loop: T+1 observations and infos, T actions and rewards."""
+        for name, values in (("actions", actions), ("rewards", rewards)):
+            if not hasattr(values, "__len__") or np.ndim(values) == 0:
+                raise EpisodeError(
+                    f"{name} is a {type(values).__name__}, not a sequence.",
+                    f"Give {name} as a list or an array of T values, one per step.",
+                )
+        _require_rows("obs", obs, schema.obs)
+        _require_rows("infos", infos, schema.info)
         steps = len(actions)
         if len(obs) != steps + 1 or len(rewards) != steps:
             raise EpisodeError(
@@ -137,7 +180,7 @@ class Episode:
         reward = schema.reward.zeros(steps + 1)
         if steps:
             action[1:] = _stack("action", actions, schema.action)
-            reward[1:] = rewards
+            reward[1:] = _stack("reward", rewards, schema.reward)
         return cls(
             obs={
                 key: _stack(f"obs/{key}", [row[key] for row in obs], spec)
@@ -157,6 +200,27 @@ class Episode:
 
     def check(self, schema: Schema) -> None:
         """Raise EpisodeError, naming array and step, unless the episode fits the schema."""
+        self.check_form(schema)
+        self.check_bounds(schema)
+
+    def check_bounds(self, schema: Schema) -> None:
+        """Raise BoundsError if an action or an observation is beyond its declared bounds."""
+        for error in self.breaches(schema):
+            raise error
+
+    def breaches(self, schema: Schema) -> Iterator[BoundsError]:
+        """The first value beyond its declared bounds, of each array that has one."""
+        arrays = self.arrays()
+        for path, spec in schema.arrays():
+            first = 0
+            for block in blocks_of(arrays[path]) if spec.kind == "box" else ():
+                if error := _breach(path, block, spec, first):
+                    yield error
+                    break
+                first += len(block)
+
+    def check_form(self, schema: Schema) -> None:
+        """`check` but for the bounds of boxes, which older versions did not check."""
         if not isinstance(self.reward, np.ndarray) or self.reward.ndim != 1:
             raise EpisodeError(
                 f"reward is {type(self.reward).__name__} {np.shape(self.reward)}, not T+1 numbers.",
@@ -202,6 +266,24 @@ class Episode:
             ) from error
 
 
+def _require_rows(name: str, rows: Any, specs: Mapping[str, ArraySpec]) -> None:
+    """Refuse observations or infos that are not one dictionary per row, with the schema's keys."""
+    if not specs:
+        return
+    keys = ", ".join(map(repr, specs))
+    fix = f"Give one dictionary per row, with the keys {keys}"
+    if len(specs) == 1:
+        fix += f": [{{{keys}: row}} for row in {name}]"
+    if isinstance(rows, Mapping) or not hasattr(rows, "__len__"):
+        raise EpisodeError(f"{name} is a {type(rows).__name__}, not a sequence.", f"{fix}.")
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            what = f"an array of shape {row.shape}" if hasattr(row, "shape") else repr(row)
+            raise EpisodeError(f"{name}[{number}] is {what}, not a dictionary.", f"{fix}.")
+        if missing := [key for key in specs if key not in row]:
+            raise EpisodeError(f"{name}[{number}] has no key {missing[0]!r}.", f"{fix}.")
+
+
 def _stack(path: str, values: Sequence[Any], spec: ArraySpec) -> NDArray[Any]:
     """Rows from single values, refusing what does not have the declared shape and dtype."""
     for step, value in enumerate(values):
@@ -217,8 +299,8 @@ def _stack(path: str, values: Sequence[Any], spec: ArraySpec) -> NDArray[Any]:
     return np.asarray(values, spec.dtype).reshape(len(values), *spec.shape)
 
 
-def _check_array(path: str, array: NDArray[Any], spec: ArraySpec, rows: int) -> None:
-    if not isinstance(array, np.ndarray):
+def _check_array(path: str, array: Any, spec: ArraySpec, rows: int) -> None:
+    if not isinstance(array, np.ndarray | PackedRows):
         raise EpisodeError(
             f"{path} is a {type(array).__name__}, not a numpy array.", "Convert it with np.asarray."
         )
@@ -228,6 +310,15 @@ def _check_array(path: str, array: NDArray[Any], spec: ArraySpec, rows: int) -> 
             f"shape {spec.shape} and dtype {spec.dtype} were expected.",
             "Arrays must have exactly the declared shape and dtype, with T+1 rows.",
         )
+    first = 0
+    for block in blocks_of(array):
+        _check_values(path, block, spec, first)
+        first += len(block)
+
+
+def _check_values(path: str, array: NDArray[Any], spec: ArraySpec, first: int) -> None:
+    """Check rows of an array, of which the first has the number `first`."""
+    rows = len(array)
     if array.dtype.kind == "f" and not path.startswith("info/"):
         bad = ~np.isfinite(array).reshape(rows, -1).all(axis=1)
         # Observations may be infinite (a sensor out of range), never NaN.
@@ -236,7 +327,7 @@ def _check_array(path: str, array: NDArray[Any], spec: ArraySpec, rows: int) -> 
         if bad.any():
             step = int(np.argmax(bad))
             raise EpisodeError(
-                f"{path} is not a finite number at step {step}: {array[step]}.",
+                f"{path} is not a finite number at step {first + step}: {array[step]}.",
                 "The episode was not stored. Mend the environment, or drop such episodes.",
             )
     if path in {"action", "reward"} and array[0].any():
@@ -245,12 +336,38 @@ def _check_array(path: str, array: NDArray[Any], spec: ArraySpec, rows: int) -> 
             "Row t holds the action that led to observation t: shift by one, row 0 is zero.",
         )
     if spec.kind != "box":
-        checked = array[1:] if path == "action" else array
-        elements = (checked < spec.bound("low")) | (checked > spec.bound("high"))
-        outside = np.reshape(elements, (len(checked), -1)).any(axis=1)
-        if outside.any():
-            step = int(np.argmax(outside)) + (path == "action")
+        begin = _first_checked(path)
+        found = spec.first_outside(array[begin:])
+        if found is not None:
+            step = found[0] + begin
             raise EpisodeError(
-                f"{path} at step {step} is {array[step]}, outside {spec}.",
+                f"{path} at step {first + step} is {array[step]}, outside {spec}.",
                 "Check the action space that the dataset was created with.",
             )
+
+
+def _first_checked(path: str) -> int:
+    return int(path == "action")  # row 0 has no action
+
+
+def _breach(path: str, array: NDArray[Any], spec: ArraySpec, first: int) -> BoundsError | None:
+    begin = _first_checked(path)
+    found = spec.first_outside(array[begin:])
+    if found is None:
+        return None
+    step, element = found[0] + begin, found[1:]
+    low, high = spec.bound("low")[element], spec.bound("high")[element]
+    where = f", element {', '.join(map(str, element))}," if element else ""
+    if path == "action":
+        hint = "Clip the actions to the bounds, or create the dataset with wider ones."
+    else:
+        hint = (
+            "The environment breaks its own observation space. Declare the true bounds there "
+            "(gymnasium.wrappers.TransformObservation takes a new space), or clip the observations."
+        )
+    return BoundsError(
+        f"{path} at step {first + step}{where} is {array[step][element]}, beyond its declared "
+        f"bounds {low} to {high}.",
+        hint,
+        key=path,
+    )

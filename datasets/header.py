@@ -5,10 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from wmtk.datasets import durable
-from wmtk.datasets.schema import ALIGNMENT, Schema
+from pydantic import Field
+
+from wmtk.datasets import durable, hosts
+from wmtk.datasets.schema import ALIGNMENT, Schema, SchemaDocument
+from wmtk.documents import Document, FreeForm, Text
 from wmtk.errors import (
     CorruptDatasetError,
     DatasetError,
@@ -19,6 +22,7 @@ from wmtk.errors import (
 
 FORMAT = 1
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+_COPY = "The dataset is damaged or was not made by wmtk; copy it again."
 _STAGED = ".zarr.json."  # the beginning of the name under which zarr.json is written
 # The folders that hold no zarr data look to zarr like empty arrays: listings of the hierarchy
 # then neither stumble over the files in them nor warn about them.
@@ -85,7 +89,7 @@ def is_vacant(root: Path) -> bool:
 
 
 def _is_marker(name: str) -> bool:
-    return name == "zarr.json" or name.startswith(_STAGED)
+    return name in {"zarr.json", hosts.OWNER} or name.startswith((_STAGED, hosts.WRITER))
 
 
 def empty_array(description: str) -> dict[str, Any]:
@@ -102,30 +106,38 @@ def empty_array(description: str) -> dict[str, Any]:
     }
 
 
-def _check_fields(header: Mapping[str, Any], path: Path) -> None:
-    """What a foreign hand may have written must be of the kind that the code relies on."""
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "format": int,
-        "id": str,
-        "schema": dict,
-        "env": dict,
-        "capacity": (int, type(None)),
-        "attributes": dict,
-    }
-    bad = [key for key, kind in kinds.items() if not isinstance(header.get(key, ...), kind)]
-    if bad or header["format"] < 1 or (header["capacity"] or 1) < 1:
-        what = repr(bad[0]) if bad else "format or capacity"
-        raise CorruptDatasetError(
-            f"{path} has no usable {what}.",
-            "The dataset is damaged or was not made by wmtk; copy it again.",
-            path,
-        )
+class Header(Document):
+    """The dataset's own description."""
+
+    format: Annotated[int, Field(ge=1)]
+    id: Text
+    schema_: SchemaDocument = Field(alias="schema")
+    env: FreeForm
+    capacity: Annotated[int, Field(ge=1)] | None
+    attributes: FreeForm
+
+
+def checked_header(content: Any, path: Path) -> dict[str, Any]:
+    """The content of a sealed header, validated."""
+    header = durable.unsealed(content, path)
+    document = Header.read(header, path, _COPY)
+    try:
+        document.schema_.value()
+    except SpaceError as error:
+        message = f"{path} declares impossible arrays: {error}"
+        raise CorruptDatasetError(message, _COPY, path) from error
+    return header
 
 
 def read_header(root: Path) -> dict[str, Any]:
     """The dataset's own description from the root's zarr.json."""
     path = root / "zarr.json"
     nothing = "Give the path of a dataset folder; `wmtk data list` shows those below a folder."
+    if (root / "run.json").is_file():
+        played = root / "replay.zarr"
+        nothing = "It is a run directory. " + (
+            f"The episodes that it played are {played}." if played.is_dir() else "Give its data."
+        )
     if not root.is_dir():
         raise NotADatasetError(f"{root} is not a folder.", nothing, root)
     if (root / ".zgroup").exists() or (root / ".zarray").exists():
@@ -138,8 +150,7 @@ def read_header(root: Path) -> dict[str, Any]:
         document = durable.parse(durable.read_bytes(path), path)
     except FileNotFoundError as error:
         raise NotADatasetError(f"{root} holds no dataset: no zarr.json.", nothing, root) from error
-    attributes = document.get("attributes") if isinstance(document, dict) else None
-    header = attributes.get("wmtk") if isinstance(attributes, dict) else None
+    header = durable.attributes_in(document)
     if not isinstance(header, dict):
         raise NotADatasetError(
             f"{root} is a zarr store, but not a wmtk dataset.",
@@ -153,8 +164,7 @@ def read_header(root: Path) -> dict[str, Any]:
             "Update it with: pip install --upgrade wmtk",
             root,
         )
-    header = durable.unsealed(header, path)
-    _check_fields(header, path)
+    content = checked_header(header, path)
     for name in ("parts", *FOLDERS):
         folder = root / name
         needed = name in {"parts", "log"}  # a copy may have left out empty ones
@@ -164,12 +174,4 @@ def read_header(root: Path) -> dict[str, Any]:
                 "Copy the dataset again from its source.",
                 folder,
             )
-    try:
-        Schema.from_json(header["schema"])
-    except SpaceError as error:
-        raise CorruptDatasetError(
-            f"{path} declares impossible arrays: {error}",
-            "The dataset is damaged or was not made by wmtk; copy it again.",
-            path,
-        ) from error
-    return header
+    return content

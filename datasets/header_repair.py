@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
+import shlex
 import uuid
 from pathlib import Path
 from typing import Any
 
 from wmtk.datasets import durable
-from wmtk.datasets.header import GROUP, read_header
+from wmtk.datasets.header import GROUP, checked_header, read_header
 from wmtk.datasets.salvage import MAX_HEALED_JSON, unflipped
 from wmtk.datasets.schema import Schema
-from wmtk.errors import CorruptDatasetError, DatasetError, SchemaMismatchError, SpaceError
+from wmtk.datasets.shard import ArrayMetadata
+from wmtk.errors import CorruptDatasetError, DatasetError, SchemaMismatchError
 
 
 def whole_header(data: bytes) -> dict[str, Any] | None:
     """The header in the content of a zarr.json, or None if anything is wrong with it."""
     try:
         document = durable.parse(data, Path())
-        if document["zarr_format"] != 3 or document["node_type"] != "group":
-            return None
-        header = durable.unsealed(document["attributes"]["wmtk"], Path())
-        Schema.from_json(header["schema"])
-    except (DatasetError, SpaceError, KeyError, TypeError):
+        header = checked_header(durable.attributes_in(document), Path())
+    except DatasetError:
         return None
-    return header
+    is_group = document.get("zarr_format") == 3 and document.get("node_type") == "group"
+    return header if is_group else None
 
 
 def load_header(root: Path) -> dict[str, Any] | None:
@@ -51,7 +51,7 @@ def mended_header(root: Path, header_from: Path | None) -> tuple[bytes, str]:
             f"{path} is damaged. Only it tells the spaces, their bounds and the task, so "
             "nothing else in the dataset can replace it.",
             "Copy it from a backup. Or give a dataset of the same task (an empty one will do): "
-            f"wmtk data repair {root} --header-from OTHER",
+            f"wmtk data repair {shlex.quote(str(root))} --header-from OTHER",
             path,
         )
     return _borrowed(root, header_from), f"take the header of {header_from}"
@@ -64,9 +64,8 @@ def _is_whole(data: bytes) -> bool:
 def _rewrapped(data: bytes) -> bytes | None:
     """A zarr.json of which only what zarr itself reads is damaged."""
     try:
-        document = durable.parse(data, Path())
-        header = durable.unsealed(document["attributes"]["wmtk"], Path())
-    except (DatasetError, KeyError, TypeError):
+        header = durable.unsealed(durable.attributes_in(durable.parse(data, Path())), Path())
+    except DatasetError:
         return None
     wrapped = durable.to_bytes({**GROUP, "attributes": {"wmtk": durable.sealed(header)}})
     return wrapped if _is_whole(wrapped) else None
@@ -86,17 +85,16 @@ def _borrowed(root: Path, other: Path) -> bytes:
 
 def _require_fit(root: Path, schema: Schema, other: Path) -> None:
     """Raise if the arrays on disk are not those of the schema."""
-    declared = {path: ([*spec.shape], spec.dtype) for path, spec in schema.arrays()}
+    declared = {path: (spec.shape, spec.dtype) for path, spec in schema.arrays()}
     for part in sorted(os.listdir(root / "parts")) if (root / "parts").is_dir() else ():
         for file in (root / "parts" / part).rglob("zarr.json"):
             array = file.parent.relative_to(root / "parts" / part).as_posix()
             try:
-                document = durable.parse(durable.read_bytes(file), file)
-                if document["node_type"] != "array":
-                    continue
-                found = (document["shape"][1:], document["data_type"])
-            except (OSError, DatasetError, KeyError, TypeError):
-                continue  # this file is damaged itself
+                data = durable.read_bytes(file, limit=durable.MAX_MARKER_BYTES)
+                metadata = ArrayMetadata.read(durable.parse(data, file), file)
+            except (OSError, DatasetError):
+                continue  # a group, or damaged itself
+            found = (metadata.shape[1:], metadata.data_type)
             if declared.get(array) != found:
                 raise SchemaMismatchError(
                     f"{other} is not a dataset of the same task: {array} is {found} in {root}, "

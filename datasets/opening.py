@@ -1,14 +1,15 @@
-"""Which parts a dataset has when it is opened, and that they are there."""
+"""Which parts a dataset has when it is opened, and that they are there; removing empty ones."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Collection
 from pathlib import Path
 
-from wmtk.datasets import retention
+from wmtk.datasets import durable, retention
 from wmtk.datasets.log import Log, State
-from wmtk.errors import CorruptDatasetError, EvictedError
+from wmtk.errors import CorruptDatasetError, DatasetError, EvictedError
 
 SHOWN = 10  # missing parts that are named
 
@@ -22,6 +23,8 @@ def newest_state(root: Path) -> State:
         missing = _missing(state, present)
         unheard = state.unheard_of(present)
         if not missing and not unheard:
+            if orphans := state.orphans(present):
+                log.require_unnamed(state, orphans)
             return state
         newest = log.read()
         if newest.version == state.version:
@@ -35,6 +38,19 @@ def newest_state(root: Path) -> State:
         "Copy the dataset again, or run `wmtk data repair` to take in what is there.",
         root / "log",
     )
+
+
+def remove_if_empty(root: Path) -> bool:
+    """Remove a dataset into which nothing was ever committed, unless it is open for writing."""
+    with (
+        contextlib.suppress(DatasetError, OSError),
+        durable.lock_held(root / "tmp", exclusive=True) as granted,
+    ):
+        if granted and Log(root).read().version == 0:
+            (root / "zarr.json").unlink()  # first: what a kill leaves is then vacant
+            durable.remove_tree(root)
+            return True
+    return False
 
 
 def past_state(root: Path, version: int | None, tag: str | None) -> State:

@@ -4,49 +4,66 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
 import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, ValidationError, model_validator
 
-from wmtk.datasets import durable
+from wmtk.datasets import durable, hosts
 from wmtk.datasets.cache import ChunkCache
-from wmtk.datasets.episode import Episode, Provenance
+from wmtk.datasets.episode import Episode, Provenance, ProvenanceRecord
 from wmtk.datasets.schema import Schema
-from wmtk.datasets.shard import ArrayRecord, ShardReader, data_file, verify_files, write_array
+from wmtk.datasets.shard import (
+    ArrayMetadata,
+    ArrayRecord,
+    ShardReader,
+    data_file,
+    verify_files,
+    write_array,
+)
+from wmtk.documents import Document, Items, Text
 from wmtk.errors import CorruptDatasetError, DatasetError
 
-PART_ID = re.compile(r"p[0-9]{8,}-[0-9a-f]{8}")
-_EPISODE_ID = re.compile(r"[0-9a-f]{16}")
+PART_ID = re.compile(r"p[0-9]{8,64}-[0-9a-f]{8}")
 MAX_PART_ROWS = 2**31
 MAX_ARRAY_BYTES = 2**40  # of one array of a part, decoded
 MAX_EPISODES = 2**62  # numbers stay within int64
 WHOLE = -1  # in the place of a chunk number: the array as a whole
 
+PartId = Annotated[str, Field(pattern=f"^{PART_ID.pattern}$")]
+EpisodeId = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+Length = Annotated[int, Field(ge=1, lt=MAX_PART_ROWS)]
+Count = Annotated[int, Field(ge=0, lt=MAX_EPISODES)]
 
-@dataclass(frozen=True)
-class PartEntry:
+
+class PartEntry(Document):
     """What the commit log says of a part: enough to choose windows without opening it."""
 
-    part: str
+    part: PartId
     # The number of its first episode, counted over all that were ever committed. Compaction
     # hands it on, so that episodes keep their numbers and their order. −1 until committed.
-    first: int
-    bytes: int  # of all files
+    first: Annotated[int, Field(ge=-1, lt=MAX_EPISODES)]
+    bytes: Count  # of all files
     digest: str  # sha256 of the part's zarr.json, which has the checksums of everything else
-    ids: tuple[str, ...]
-    lengths: tuple[int, ...]  # in steps; an episode has one row more
-    returns: tuple[float, ...]
-    ends: tuple[int, ...]  # 1 terminated, 2 truncated, 3 both, 0 the recording was cut
+    ids: Annotated[Items[EpisodeId], Field(min_length=1)]
+    lengths: Items[Length]  # in steps; an episode has one row more
+    returns: Items[float]
+    ends: Items[Annotated[int, Field(ge=0, le=3)]]  # 1 terminated, 2 truncated, 3 both, 0 cut
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if not len(self.ids) == len(self.lengths) == len(self.returns) == len(self.ends):
+            raise ValueError("columns of different lengths")
+        if self.rows > MAX_PART_ROWS:
+            raise ValueError("too many rows")
+        return self
 
     @cached_property
     def steps(self) -> int:
@@ -56,44 +73,90 @@ class PartEntry:
     def rows(self) -> int:
         return self.steps + len(self.lengths)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    @property
+    def stop(self) -> int:
+        """The number after that of its last episode."""
+        return self.first + len(self.ids)
+
+    def numbered(self, first: int) -> PartEntry:
+        """The entry with the number of its first episode."""
+        return self.model_copy(update={"first": first})
+
+
+class EpisodeRow(Document):
+    """One episode in the attributes of its part."""
+
+    id: EpisodeId
+    start: Count
+    length: Length
+    total_reward: float = Field(alias="return")
+    terminated: bool
+    truncated: bool
+    seed: int | None
+    provenance: Count  # index into the part's provenance records
+
+
+class PartAttributes(Document):
+    """A part's own description: its episodes, who made them, the checksums of its files."""
+
+    part: PartId
+    created: Text
+    episodes: Annotated[Items[EpisodeRow], Field(min_length=1)]
+    provenance: Items[ProvenanceRecord]
+    arrays: dict[str, ArrayRecord]
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        start = 0
+        for row in self.episodes:
+            if row.start != start:
+                raise ValueError(f"episode {row.id} starts at row {row.start} instead of {start}")
+            if row.provenance >= len(self.provenance):
+                raise ValueError(f"episode {row.id} has no provenance")
+            start += row.length + 1
+        return self
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], path: Path) -> PartEntry:
-        try:
-            entry = cls(
-                part=str(data["part"]),
-                first=int(data["first"]),
-                bytes=int(data["bytes"]),
-                digest=str(data["digest"]),
-                ids=tuple(str(i) for i in data["ids"]),
-                lengths=tuple(int(n) for n in data["lengths"]),
-                returns=tuple(float(r) for r in data["returns"]),
-                ends=tuple(int(e) for e in data["ends"]),
-            )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+    def parse(cls, data: bytes, path: Path) -> Self:
+        """Validate the content of a part's zarr.json."""
+        with contextlib.suppress(ValidationError):  # pydantic's own reader of JSON is faster
+            return cls.model_validate(_Group.model_validate_json(data).attributes.wmtk)
+        return cls.read(durable.attributes_in(durable.parse(data, path)), path, durable.HINT)
+
+    def entry(self, size: int, digest: str) -> PartEntry:
+        """The log entry that fits these attributes, not numbered yet."""
+        columns = self._columns()
+        return PartEntry(part=self.part, first=-1, bytes=size, digest=digest, **columns)
+
+    def _columns(self) -> dict[str, Any]:
+        """What the log entry has of each episode."""
+        return {
+            "ids": tuple([row.id for row in self.episodes]),
+            "lengths": tuple([row.length for row in self.episodes]),
+            "returns": tuple([row.total_reward for row in self.episodes]),
+            "ends": tuple([row.terminated + 2 * row.truncated for row in self.episodes]),
+        }
+
+    def require_listed(self, entry: PartEntry, path: Path) -> None:
+        """Raise unless the commit log lists the same part with the same episodes."""
+        ours = {"part": self.part, **self._columns()}
+        if fields := [key for key, value in ours.items() if value != getattr(entry, key)]:
             raise CorruptDatasetError(
-                f"{path} describes a part wrongly ({error!r}).", durable.HINT, path
-            ) from error
-        counts = {len(entry.ids), len(entry.lengths), len(entry.returns), len(entry.ends)}
-        sane = (
-            PART_ID.fullmatch(entry.part)
-            and len(counts) == 1
-            and entry.lengths
-            and all(_EPISODE_ID.fullmatch(name) for name in entry.ids)
-            and 0 <= entry.first < MAX_EPISODES
-            and entry.bytes >= 0
-            and set(entry.ends) <= {0, 1, 2, 3}
-            and all(math.isfinite(value) for value in entry.returns)
-            and min(entry.lengths) >= 1
-            and entry.rows <= MAX_PART_ROWS
-        )
-        if not sane:
-            raise CorruptDatasetError(
-                f"{path} describes an impossible part {entry.part!r}.", durable.HINT, path
+                f"{path} does not agree with the commit log on: {', '.join(fields)}.",
+                durable.HINT,
+                path,
             )
-        return entry
+
+    def origin(self, number: int) -> tuple[int | None, Provenance]:
+        """Seed and provenance of an episode."""
+        row = self.episodes[number]
+        return row.seed, self.provenance[row.provenance].value()
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The record of every episode as plain data, with its provenance."""
+        for row in self.episodes:
+            provenance = self.provenance[row.provenance].model_dump()
+            yield {**row.model_dump(by_alias=True), "provenance": provenance}
 
 
 def new_part_id(version: int) -> str:
@@ -114,7 +177,7 @@ def write_part(
     The staging folder is locked while it is written, so that a clean-up can tell a dead
     writer's folder from a live one's.
     """
-    staging = root / "tmp" / part
+    staging = root / "tmp" / hosts.staging_name(part)
     with durable.writing(root), contextlib.ExitStack() as stack:
         while not _staged(staging, stack):
             pass  # a clean-up took the folder before it was locked
@@ -130,7 +193,7 @@ def write_part(
 
 def _staged(staging: Path, stack: contextlib.ExitStack) -> bool:
     """Make the folder and lock it until the stack is left; False if it was taken away."""
-    staging.mkdir(parents=True, exist_ok=True)
+    staging.mkdir(exist_ok=True)
     try:
         granted = stack.enter_context(durable.lock_held(staging, exclusive=True))
     except FileNotFoundError:
@@ -141,7 +204,7 @@ def _staged(staging: Path, stack: contextlib.ExitStack) -> bool:
 def discard_part(root: Path, part: str) -> None:
     """Delete a part that was written, but could not be committed."""
     with contextlib.suppress(OSError):
-        staging = root / "tmp" / part
+        staging = root / "tmp" / hosts.staging_name(part)
         (root / "parts" / part).rename(staging)  # whole or gone, for those who list the parts
         durable.remove_tree(staging)
 
@@ -163,86 +226,60 @@ def _fill(
                 durable.write_file(parent / "zarr.json", group, durably=False)
                 folders.add(parent)
         folders.add(target)
-        rows = np.concatenate([column[path] for column in columns])
-        records[path] = write_array(target, rows, spec, level)
-    attributes = {"wmtk": _attributes(part, episodes, records)}
-    document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+        records[path] = write_array(target, [column[path] for column in columns], spec, level)
+    attributes = _attributes(part, episodes, records)
+    document = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": {"wmtk": attributes.model_dump(by_alias=True)},
+    }
     data = durable.to_bytes(document)
     durable.write_file(folder / "zarr.json", data, durably=False)
     durable.sync_tree(folder)
     size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-    table = attributes["wmtk"]["episodes"]
-    return PartEntry(
-        part=part,
-        first=-1,
-        bytes=size,
-        digest=hashlib.sha256(data).hexdigest(),
-        ids=tuple(row["id"] for row in table),
-        lengths=tuple(row["length"] for row in table),
-        returns=tuple(row["return"] for row in table),
-        ends=tuple(row["terminated"] + 2 * row["truncated"] for row in table),
-    )
+    return attributes.entry(size, hashlib.sha256(data).hexdigest())
 
 
 def _attributes(
     part: str, episodes: Sequence[Episode], records: Mapping[str, ArrayRecord]
-) -> dict[str, Any]:
-    """The part's own description: its episodes, who made them, the checksums of its files."""
-    makers: list[dict[str, Any]] = []
-    table = []
+) -> PartAttributes:
+    makers: list[ProvenanceRecord] = []
+    rows = []
     start = 0
     for episode in episodes:
-        maker = episode.provenance.to_json()
+        maker = ProvenanceRecord.of(episode.provenance)
         if maker not in makers:
             makers.append(maker)
-        table.append(
-            {
-                "id": episode.id,
-                "start": start,
-                "length": episode.length,
-                "return": episode.total_reward,
-                "terminated": episode.terminated,
-                "truncated": episode.truncated,
-                "seed": episode.seed,
-                "provenance": makers.index(maker),
-            }
+        rows.append(
+            EpisodeRow(
+                id=episode.id,
+                start=start,
+                length=episode.length,
+                **{"return": episode.total_reward},
+                terminated=episode.terminated,
+                truncated=episode.truncated,
+                seed=episode.seed,
+                provenance=makers.index(maker),
+            )
         )
         start += episode.length + 1
-    return {
-        "part": part,
-        "created": durable.now(),
-        "episodes": table,
-        "provenance": makers,
-        "arrays": {path: asdict(record) for path, record in records.items()},
-    }
-
-
-def _description(
-    document: Any, entry: PartEntry, path: Path
-) -> tuple[dict[str, Any], dict[str, ArrayRecord]]:
-    """A part's attributes and the records of its arrays, which must agree with the log."""
-    try:
-        attributes: dict[str, Any] = document["attributes"]["wmtk"]
-        records = {name: ArrayRecord(**record) for name, record in attributes["arrays"].items()}
-        numbers = [value for record in records.values() for value in vars(record).values()]
-        table = [(row["id"], row["start"], row["length"]) for row in attributes["episodes"]]
-        makers = [attributes["provenance"][row["provenance"]] for row in attributes["episodes"]]
-        seeds = [row["seed"] for row in attributes["episodes"]]
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        message = f"{path} does not describe a part ({error!r})."
-        raise CorruptDatasetError(message, durable.HINT, path) from error
-    rows = [length + 1 for length in entry.lengths]
-    starts = [stop - count for stop, count in zip(accumulate(rows), rows, strict=True)]
-    sane = (
-        table == list(zip(entry.ids, starts, entry.lengths, strict=True))
-        and all(isinstance(number, int) for number in numbers)
-        and all(isinstance(maker, dict) for maker in makers)
-        and all(seed is None or isinstance(seed, int) for seed in seeds)
+    return PartAttributes(
+        part=part,
+        created=durable.now(),
+        episodes=tuple(rows),
+        provenance=tuple(makers),
+        arrays=dict(records),
     )
-    if not sane:
-        message = f"{path} lists other episodes or arrays than the commit log."
-        raise CorruptDatasetError(message, durable.HINT, path)
-    return attributes, records
+
+
+class _Attributes(Document):
+    wmtk: PartAttributes
+
+
+class _Group(Document):
+    """A part's zarr.json."""
+
+    attributes: _Attributes
 
 
 @lru_cache
@@ -271,16 +308,16 @@ class PartReader:
                 "Replace it by the folder itself if you trust it.",
                 self.path,
             )
-        data = durable.read_bytes(metadata)
+        data = durable.read_bytes(metadata, limit=min(entry.bytes, durable.MAX_JSON_BYTES))
         if hashlib.sha256(data).hexdigest() != entry.digest:
             raise CorruptDatasetError(
                 f"{metadata} was altered: it is not what the commit log recorded.",
                 durable.HINT,
                 metadata,
             )
-        self.attributes, self._records = _description(
-            durable.parse(data, metadata), entry, metadata
-        )
+        self.attributes = PartAttributes.parse(data, metadata)
+        self.attributes.require_listed(entry, metadata)
+        self._records = self.attributes.arrays
         self._require_files()
 
     def _require_files(self) -> None:
@@ -303,6 +340,9 @@ class PartReader:
             except (FileNotFoundError, NotADirectoryError):
                 problems.append(f"  {file} is missing")
                 continue
+            except OSError as error:
+                problems.append(f"  {file} cannot be read ({error.strerror})")
+                continue
             if size != record.bytes:
                 problems.append(f"  {file} has {size} bytes instead of {record.bytes}")
         problems += [f"  {path} is missing" for path in self._specs if path not in self._records]
@@ -310,6 +350,23 @@ class PartReader:
             raise CorruptDatasetError(
                 f"{self.path} is incomplete:\n" + "\n".join(problems), durable.HINT, self.path
             )
+
+    def require_arrays(self) -> None:
+        """Refuse arrays that are not of the shapes and dtypes that the dataset declares.
+
+        Their files do not show it: the same bytes are as well float32 as int32.
+        """
+        for path, spec in self._specs.items():
+            file = self.path / path / "zarr.json"
+            document = durable.parse(durable.read_bytes(file, limit=durable.MAX_MARKER_BYTES), file)
+            found = ArrayMetadata.read(document, file, durable.HINT)
+            if (found.shape[1:], found.data_type) != (spec.shape, spec.dtype):
+                raise CorruptDatasetError(
+                    f"{file} describes rows of shape {found.shape[1:]} and dtype "
+                    f"{found.data_type}, but the dataset declares {spec.shape} and {spec.dtype}.",
+                    durable.HINT,
+                    file,
+                )
 
     def shard(self, path: str) -> ShardReader:
         """The reader of one array, opened at first use."""
@@ -335,14 +392,16 @@ class PartReader:
             chunk = self._cached(path, number, partial(shard.chunk, number))
             out[low - start : high - start] = chunk[low - base : high - base]
 
-    def whole(self, path: str) -> NDArray[Any]:
-        """All rows of one array, for data that fits into memory."""
+    def whole(
+        self, path: str, change: Callable[[NDArray[Any]], NDArray[Any]] = lambda rows: rows
+    ) -> NDArray[Any]:
+        """All rows of one array, for data that fits into memory; the changed rows are cached."""
 
         def load() -> NDArray[Any]:
             shard = self.shard(path)
             out = np.empty((self.entry.rows, *self._specs[path].shape), self._specs[path].dtype)
             shard.whole(out)
-            return out
+            return change(out)
 
         return self._cached(path, WHOLE, load)
 
@@ -368,31 +427,30 @@ class PartReader:
         return out
 
     def episode(self, number: int) -> Episode:
-        table = self.attributes["episodes"][number]
-        start, stop = table["start"], table["start"] + table["length"] + 1
+        row = self.attributes.episodes[number]
+        start, stop = row.start, row.start + row.length + 1
         arrays = {path: self.rows(path, start, stop) for path in self._specs}
-        provenance = Provenance.from_json(self.attributes["provenance"][table["provenance"]])
-        return Episode.from_arrays(arrays, table["seed"], provenance)
+        return Episode.from_arrays(arrays, *self.attributes.origin(number))
 
     def episodes(self) -> Iterator[Episode]:
         """Every episode, decoding each chunk once."""
         whole = {path: self.rows(path, 0, self.entry.rows) for path in self._specs}
-        for table in self.attributes["episodes"]:
-            span = slice(table["start"], table["start"] + table["length"] + 1)
-            provenance = Provenance.from_json(self.attributes["provenance"][table["provenance"]])
+        for number, row in enumerate(self.attributes.episodes):
+            span = slice(row.start, row.start + row.length + 1)
             arrays = {path: rows[span] for path, rows in whole.items()}
-            yield Episode.from_arrays(arrays, table["seed"], provenance)
+            yield Episode.from_arrays(arrays, *self.attributes.origin(number))
 
     def problems(self) -> list[str]:
         """Everything wrong with the part, byte for byte and episode for episode."""
         found = []
         for path, record in self._records.items():
-            found += verify_files(self.path / path, self._specs[path], record)
+            wrong = verify_files(self.path / path, self._specs[path], record)
+            found += [f"{file} {what}" for file, what in wrong]
         if found:
             return found
         try:
             for episode, name in zip(self.episodes(), self.entry.ids, strict=True):
-                episode.check(self.schema)
+                episode.check_form(self.schema)
                 if episode.id != name:
                     found.append(f"{self.path}: episode {name} does not match its content")
         except (DatasetError, ValueError, KeyError) as error:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wmtk.datasets import durable, retention
-from wmtk.datasets.checks import QUARANTINE, Progress, entry_of, markers, part_problems
+from wmtk.datasets.checks import QUARANTINE, Progress, markers, part_problems
 from wmtk.datasets.log import Change, Log, State
-from wmtk.datasets.part import PartEntry, new_part_id, write_part
-from wmtk.datasets.recovery import tag_to_json
+from wmtk.datasets.part import PartAttributes, PartEntry, new_part_id, write_part
 from wmtk.datasets.retention import Tag
 from wmtk.datasets.salvage import Salvage, marked, salvage, unflipped
 from wmtk.datasets.schema import Schema
@@ -62,7 +61,7 @@ class PartRepair:
         """Commit a change to the log; in a dry run, only in memory, for the steps after it."""
         if self.dry_run:
             following = self.state.next_episode
-            add = [replace(e, first=following) if e.first < 0 else e for e in add]
+            add = [e.numbered(following) if e.first < 0 else e for e in add]
             self.state = self.state.apply(self.state.version + 1, add, remove)
             return
         change = Change("repair", tuple(add), tuple(remove))
@@ -99,10 +98,10 @@ class PartRepair:
                 continue
             path = retention.tag_path(self.root, tag.name)
             parts = [new if entry.part == old else entry for entry in tag.parts]
-            tag = replace(tag, parts=tuple(entry for entry in parts if entry is not None))
+            tag = tag.with_parts([entry for entry in parts if entry is not None])
             self.tags[tag.name] = tag
             if not self.dry_run:
-                durable.replace_file(path, durable.to_bytes(durable.sealed(tag_to_json(tag))))
+                durable.replace_file(path, tag.to_bytes())
 
     # --- parts ---
 
@@ -114,7 +113,7 @@ class PartRepair:
             if entry is None:
                 what = "set aside: it is in no version, and its zarr.json is damaged"
                 self.act(folder, what, self.set_aside, folder, name)
-            elif part_problems(self.root, self.schema, entry):
+            elif self._broken(entry):
                 self._adopt_rest(folder, entry)
             else:
                 self._adopt(folder, entry)
@@ -124,14 +123,14 @@ class PartRepair:
         sources = [other.part for other in run]
         live = {name for other in self.state.parts for name in other.ids}
         if len(run) > 1 or any(not (folder.parent / part).exists() for part in sources):
-            joined = replace(entry, first=run[0].first)
+            joined = entry.numbered(run[0].first)
             what = f"commit it in the place of the {len(run)} parts that it was joined from"
             self.act_and_commit(folder, what, [joined], sources)
         elif (live | self.known).intersection(entry.ids):
             what = "set aside: its episodes are, or were, in the dataset already"
             self.act(folder, what, self.set_aside, folder, folder.name)
         else:
-            placed = replace(entry, first=self._number(entry))
+            placed = entry.numbered(self._number(entry))
             self.known |= frozenset(entry.ids)
             what = f"take it in: {_counted(entry.ids)}"
             self.act_and_commit(folder, what, [placed])
@@ -169,11 +168,15 @@ class PartRepair:
         for entry in entries.values():
             if not (self.root / "parts" / entry.part).exists():
                 self._drop(entry)
-            elif part_problems(self.root, self.schema, entry) and not self._heal(entry):
+            elif self._broken(entry) and not self._heal(entry):
                 self._replace(entry)
             done += entry.steps
             if progress:
                 progress(done, total)
+
+    def _broken(self, entry: PartEntry) -> bool:
+        found = part_problems(self.root, self.schema, entry)
+        return any(problem.severity == "error" for problem in found)
 
     def _elsewhere(self, entry: PartEntry) -> set[str]:
         return {i for other in self.state.parts if other.part != entry.part for i in other.ids}
@@ -205,7 +208,7 @@ class PartRepair:
         if right is None:
             return False
         self.turn_back(path, right)
-        return self.dry_run or not part_problems(self.root, self.schema, entry)
+        return self.dry_run or not self._broken(entry)
 
     def _replace(self, entry: PartEntry) -> None:
         """Write what is whole in a damaged part as a new part in its place."""
@@ -225,7 +228,7 @@ class PartRepair:
             name = new_part_id(self.state.version + 1)
             if entry.part not in self.state.live:
                 self.commit(remove=[name])  # only tags hold it: it is removed before it is there
-            new = replace(self._write(rest, name), first=entry.first)
+            new = self._write(rest, name).numbered(entry.first)
         self._exchange(entry, new)
         self.set_aside(folder, folder.name)
 
@@ -239,13 +242,12 @@ def _entry_on_disk(folder: Path) -> PartEntry | None:
     path = folder / "zarr.json"
     try:
         data = durable.read_bytes(path)
-        attributes = durable.parse(data, path)["attributes"]["wmtk"]
+        attributes = PartAttributes.parse(data, path)
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        entry = entry_of(folder.name, attributes, size, hashlib.sha256(data).hexdigest())
-        PartEntry.from_json({**entry.to_json(), "first": 0}, path)  # raises if it is impossible
-    except (OSError, DatasetError, KeyError, TypeError, ValueError):
+    except (OSError, DatasetError):
         return None
-    return entry
+    digest = hashlib.sha256(data).hexdigest()
+    return attributes.entry(size, digest) if attributes.part == folder.name else None
 
 
 def _same_episodes(parts: Sequence[PartEntry], entry: PartEntry) -> list[PartEntry]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from wmtk.datasets import durable
-from wmtk.datasets.log import RECORD_NAME, SNAPSHOT_NAME, Change, State
-from wmtk.datasets.part import PART_ID, PartEntry
-from wmtk.datasets.retention import Tag
+from wmtk.datasets.log import RECORD_NAME, SNAPSHOT_NAME, LogRecord, Snapshot, State, checked
+from wmtk.datasets.part import PartEntry
+from wmtk.datasets.retention import Tag, checked_tag
 from wmtk.datasets.salvage import MAX_HEALED_JSON, unflipped
 from wmtk.errors import CorruptDatasetError, DatasetError
 
@@ -28,7 +28,7 @@ class SealedFiles:
 
     def load(self, path: Path) -> dict[str, Any] | None:
         try:
-            data = durable.read_bytes(path)
+            data = durable.read_bytes(path, limit=durable.MAX_STATE_BYTES)
         except FileNotFoundError:
             self.vanished = True  # a writer pruned it since it was listed
             return None
@@ -74,7 +74,7 @@ class LogScan:
 
     folder: Path
     head: int  # the newest version that a file name tells of
-    records: dict[int, Change]
+    records: dict[int, LogRecord]
     snapshots: dict[int, State]
     files: SealedFiles
 
@@ -95,8 +95,8 @@ class LogScan:
             return None
         state = self.base
         for version in range(state.version + 1, self.head + 1):
-            change = self.records[version]
-            state = state.apply(version, change.add, change.remove)
+            record = self.records[version]
+            state = state.apply(version, record.add, record.remove)
         return state
 
     def likely(self, tags: dict[str, Tag]) -> tuple[State, list[range]]:
@@ -149,7 +149,7 @@ def scan_log(root: Path, *, heal: bool = False) -> LogScan:
 
 
 def _scan(folder: Path, files: SealedFiles) -> LogScan:
-    records: dict[int, Change] = {}
+    records: dict[int, LogRecord] = {}
     snapshots: dict[int, State] = {}
     head = 0
     for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
@@ -162,29 +162,55 @@ def _scan(folder: Path, files: SealedFiles) -> LogScan:
         if document is None:
             continue
         try:
-            if document["version"] != version:
-                files.damaged[path] = f"is a record of version {document['version']}"
-            elif SNAPSHOT_NAME.fullmatch(name):
-                snapshots[version] = _state(document, path)
+            if SNAPSHOT_NAME.fullmatch(name):
+                snapshots[version] = checked(Snapshot, document, path, version).state()
             else:
-                add = tuple(PartEntry.from_json(item, path) for item in document["add"])
-                records[version] = Change(str(document["why"]), add, _names(document, "remove"))
-        except (KeyError, TypeError, ValueError, CorruptDatasetError) as error:
-            files.damaged[path] = f"is not a record of a dataset ({error!r})"
+                records[version] = checked(LogRecord, document, path, version)
+        except CorruptDatasetError as error:
+            files.damaged[path] = _shortly(error, path)
+    _drop_contradictions(folder, records, snapshots, files)
     return LogScan(folder, head, records, snapshots, files)
 
 
-def _state(document: dict[str, Any], path: Path) -> State:
-    parts = tuple(PartEntry.from_json(item, path) for item in document["parts"])
-    removed = frozenset(_names(document, "removed"))
-    return State(document["version"], parts, removed, int(document["next_episode"]))
+def _drop_contradictions(
+    folder: Path,
+    records: dict[int, LogRecord],
+    snapshots: dict[int, State],
+    files: SealedFiles,
+) -> None:
+    """Count as damaged what does not follow from the files before it.
 
+    Nothing can be said of what comes after a gap.
+    """
 
-def _names(document: dict[str, Any], key: str) -> tuple[str, ...]:
-    names = tuple(document[key])
-    if not all(isinstance(name, str) and PART_ID.fullmatch(name) for name in names):
-        raise ValueError(f"impossible part names in {key}")
-    return names
+    def drop(version: int, what: str, *, snapshot: bool = False) -> None:
+        (snapshots if snapshot else records).pop(version)
+        name = f"{version:08d}.snapshot.json" if snapshot else f"{version:08d}.json"
+        files.damaged[folder / name] = what
+
+    state: State | None = State(0)
+    for version in sorted({*records, *snapshots}):
+        if version in records and state is not None and version == state.version + 1:
+            path = folder / f"{version:08d}.json"
+            try:
+                state = records[version].after(state, path)
+            except CorruptDatasetError as error:
+                drop(version, _shortly(error, path))
+                state = None
+        elif state is None or version > state.version:
+            state = None
+        if version not in snapshots:
+            continue
+        snapshot = snapshots[version]
+        if state is not None and state.live > snapshot.live:
+            drop(version, "leaves out parts that the records before it name", snapshot=True)
+            continue
+        if state is not None and state.parts != snapshot.parts:
+            wrong = {entry.part for entry in {*state.parts} ^ {*snapshot.parts}}
+            for before in [v for v in records if v <= version]:
+                if any(entry.part in wrong for entry in records[before].add):
+                    drop(before, "contradicts the snapshots after it")
+        state = snapshot
 
 
 # --- tags -------------------------------------------------------------------------------------
@@ -203,28 +229,7 @@ def scan_tags(root: Path, *, heal: bool = False) -> tuple[dict[str, Tag], Sealed
         if document is None:
             continue
         try:
-            tag = tag_from_json(document, path)
-        except (KeyError, TypeError, ValueError, CorruptDatasetError) as error:
-            files.damaged[path] = f"does not describe a tag ({error!r})"
-            continue
-        if tag.name != path.stem:
-            files.damaged[path] = f"belongs to the tag {tag.name!r}"
-        else:
-            tags[tag.name] = tag
+            tags[path.stem] = checked_tag(document, path, path.stem)
+        except CorruptDatasetError as error:
+            files.damaged[path] = _shortly(error, path)
     return tags, files
-
-
-def tag_from_json(document: dict[str, Any], path: Path) -> Tag:
-    parts = tuple(PartEntry.from_json(item, path) for item in document["parts"])
-    version = int(document["version"])
-    return Tag(str(document["tag"]), version, document["created"], document["note"], parts)
-
-
-def tag_to_json(tag: Tag) -> dict[str, Any]:
-    return {
-        "tag": tag.name,
-        "version": tag.version,
-        "created": tag.created,
-        "note": tag.note,
-        "parts": [entry.to_json() for entry in tag.parts],
-    }

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from wmtk.datasets import durable, retention
+from wmtk.datasets import durable, hosts, retention
 from wmtk.datasets.checks import (
+    QUARANTINE,
     Progress,
     dead_staging,
     marker_problems,
@@ -78,11 +78,21 @@ def repair(
 def _alone(root: Path, dry_run: bool) -> Iterator[None]:
     """Hold the lock that writers share; a dry run on a read-only copy may have none."""
     tmp = root / "tmp"
+    for folder in (tmp, root / "trash", root / "tags", root / QUARANTINE):
+        if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
+            raise CorruptDatasetError(
+                f"{folder} is not a folder.", "Move it away; then repair again.", folder
+            )
     if not dry_run:
         with durable.writing(root):
             tmp.mkdir(exist_ok=True)
     if not tmp.exists():
         yield
+        return
+    if not dry_run:
+        with contextlib.ExitStack() as stack:
+            hosts.announce(root, stack, alone=True)
+            yield
         return
     with durable.lock_held(tmp, exclusive=True) as granted:
         if not granted:
@@ -132,6 +142,8 @@ class _Repair(PartRepair):
                         link,
                     )
             if not folder.is_dir():
+                if folder.exists():
+                    self.act(folder, "set aside: it is no folder", self.set_aside, folder, name)
                 self.act(folder, "make the missing folder", self._make_folder, folder)
 
     def _make_folder(self, folder: Path) -> None:
@@ -174,7 +186,10 @@ class _Repair(PartRepair):
         durable.remove_tree(copy)
         copy.mkdir()
         for path in old:
-            shutil.copy2(path, copy / path.name)
+            if path.is_file():
+                (copy / path.name).hardlink_to(path)
+            else:  # a folder or a pipe, which nothing reads
+                path.rename(copy / path.name)
         self.set_aside(copy, name)
         self.state = self.log.snapshot(self.state)
         for path in old:
@@ -193,6 +208,10 @@ class _Repair(PartRepair):
         wanted = markers(self.root, self.schema, present)
         for problem in marker_problems(self.root, self.schema, present):
             data = durable.to_bytes(wanted[problem.path])
+            if problem.path.is_dir():
+                self.act(
+                    problem.path, "set aside: it is a folder", self.set_aside, problem.path, "node"
+                )
             what = "write it again, for plain zarr to read"
             self.act(problem.path, what, durable.replace_file, problem.path, data)
 

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from wmtk.datasets import durable
-from wmtk.datasets.log import State
+from pydantic import Field, model_validator
+
+from wmtk.datasets import durable, hosts
+from wmtk.datasets.log import State, Totals, Version, require_consistent
 from wmtk.datasets.part import PART_ID, PartEntry
+from wmtk.documents import Document, Items, Text
 from wmtk.errors import CorruptDatasetError, EvictedError, SpaceError, TagError
 from wmtk.spaces import check_name
 
 
-@dataclass(frozen=True)
-class Tag:
+class Tag(Document):
     """A named version whose parts no eviction deletes."""
 
-    name: str
-    version: int
-    created: str
-    note: str
-    parts: tuple[PartEntry, ...]
+    name: str = Field(alias="tag")
+    version: Version
+    created: Text
+    note: Text
+    parts: Items[PartEntry]
+    totals: Totals | None = None  # older tags have none
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        require_consistent(self.parts, self.totals)
+        return self
+
+    @classmethod
+    def of(cls, name: str, version: int, parts: Sequence[PartEntry], note: str, at: str) -> Tag:
+        totals = Totals.of(parts)
+        return cls(
+            tag=name, version=version, created=at, note=note, parts=tuple(parts), totals=totals
+        )
+
+    def with_parts(self, parts: Sequence[PartEntry]) -> Tag:
+        return Tag.of(self.name, self.version, parts, self.note, self.created)
+
+    def to_bytes(self) -> bytes:
+        return durable.to_bytes(durable.sealed(self.model_dump(by_alias=True)))
 
     @property
     def steps(self) -> int:
@@ -35,10 +58,18 @@ class Tag:
         return sum(len(entry.lengths) for entry in self.parts)
 
 
-def over_capacity(state: State, capacity: int | None, incoming: int = 0) -> tuple[str, ...]:
+def leading(entry: PartEntry, steps: int) -> int:
+    """How many of a part's first episodes have so many steps; all of them, if none are enough."""
+    return min(bisect.bisect_left(list(accumulate(entry.lengths)), steps) + 1, len(entry.ids))
+
+
+def over_capacity(
+    state: State, capacity: int | None, grain: int = 1, incoming: int = 0
+) -> tuple[str, ...]:
     """The oldest parts that must go so that `incoming` more steps fit into `capacity`.
 
-    The newest part always stays: an episode longer than the capacity is kept whole.
+    The newest part always stays: an episode longer than the capacity is kept whole. A part of which
+    some episodes may stay is left to be cut, unless it is small: of up to twice `grain` steps.
     """
     if capacity is None:
         return ()
@@ -46,7 +77,7 @@ def over_capacity(state: State, capacity: int | None, incoming: int = 0) -> tupl
     gone = []
     candidates = state.parts if incoming else state.parts[:-1]
     for entry in candidates:
-        if excess <= 0:
+        if excess <= 0 or (entry.steps > 2 * grain and leading(entry, excess) < len(entry.ids)):
             break
         gone.append(entry.part)
         excess -= entry.steps
@@ -80,20 +111,14 @@ def write_tag(root: Path, name: str, state: State, note: str = "") -> Tag:
 
 
 def _create_tag(root: Path, path: Path, name: str, state: State, note: str) -> Tag:
-    tag = Tag(name, state.version, durable.now(), note, state.parts)
-    document: dict[str, Any] = {
-        "tag": name,
-        "version": tag.version,
-        "created": tag.created,
-        "note": note,
-        "parts": [entry.to_json() for entry in tag.parts],
-    }
+    tag = Tag.of(name, state.version, state.parts, note, durable.now())
     try:
-        durable.create_exclusively(path, durable.to_bytes(durable.sealed(document)))
+        durable.create_exclusively(path, tag.to_bytes())
     except FileExistsError as error:
         raise TagError(
             f"The tag {name!r} exists already in {root}.",
-            f"Choose another name, or delete it first: wmtk data tag {root} {name} --delete",
+            "Choose another name, or delete it first: "
+            f"wmtk data tag {shlex.quote(str(root))} {name} --delete",
             path,
         ) from error
     return tag
@@ -109,15 +134,16 @@ def read_tag(root: Path, name: str) -> Tag:
 
 
 def _load_tag(path: Path, name: str) -> Tag:
-    data = durable.read_bytes(path)
-    document = durable.unsealed(durable.parse(data, path), path)
-    if document.get("tag") != name:
-        raise CorruptDatasetError(f"{path} belongs to another tag.", "Delete the file.", path)
-    kinds = {"version": int, "created": str, "note": str, "parts": list}
-    if bad := [key for key, kind in kinds.items() if type(document.get(key)) is not kind]:
-        raise CorruptDatasetError(f"{path} has no usable {bad[0]!r}.", "Delete the file.", path)
-    parts = tuple(PartEntry.from_json(item, path) for item in document["parts"])
-    return Tag(name, document["version"], document["created"], document["note"], parts)
+    data = durable.read_bytes(path, limit=durable.MAX_STATE_BYTES)
+    return checked_tag(durable.unsealed(durable.parse(data, path), path), path, name)
+
+
+def checked_tag(content: Any, path: Path, name: str) -> Tag:
+    tag = Tag.read(content, path, "Delete the file, or copy it again.")
+    if tag.name != name:
+        message = f"{path} belongs to the tag {tag.name!r}."
+        raise CorruptDatasetError(message, "Delete the file.", path)
+    return tag
 
 
 def read_tags(root: Path) -> Iterator[Tag]:
@@ -172,6 +198,8 @@ def clean_staging(root: Path) -> int:
     """Delete what writers that died left half-written; returns how many folders."""
     removed = 0
     for staging in _folders(root / "tmp"):
+        if not hosts.may_clean(staging):
+            continue
         try:
             with durable.lock_held(staging, exclusive=True) as dead:
                 if dead:
@@ -195,7 +223,7 @@ def _folders(path: Path) -> list[Path]:
     """The parts in `tmp` or `trash`, and nothing that got there otherwise."""
     if not path.is_dir():
         return []
-    children = [child for child in path.iterdir() if PART_ID.fullmatch(child.name)]
+    children = [p for p in path.iterdir() if PART_ID.fullmatch(hosts.part_of(p.name))]
     return [child for child in children if child.is_dir() and not child.is_symlink()]
 
 

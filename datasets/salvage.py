@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from wmtk.datasets import durable
 from wmtk.datasets.episode import Episode, Provenance
-from wmtk.datasets.part import PartEntry
+from wmtk.datasets.part import MAX_ARRAY_BYTES, PartAttributes, PartEntry
 from wmtk.datasets.schema import Schema
-from wmtk.datasets.shard import chunk_rows, data_file
+from wmtk.datasets.shard import MAX_CHUNK_BYTES, chunk_rows, data_file
 from wmtk.errors import DatasetError
 from wmtk.spaces import ArraySpec
 
@@ -50,7 +50,7 @@ def salvage(root: Path, schema: Schema, entry: PartEntry) -> Salvage:
     folder = root / "parts" / entry.part
     attributes, note = _description(folder, entry)
     arrays = {
-        path: _chunks(folder / path, spec, entry.rows, _chunk_size(attributes, path, spec, entry))
+        path: _chunks(folder / path, spec, entry, _chunk_size(attributes, path, spec, entry))
         for path, spec in schema.arrays()
         if path not in _FLAGS
     }
@@ -70,52 +70,46 @@ def salvage(root: Path, schema: Schema, entry: PartEntry) -> Salvage:
 
 def _is_whole(episode: Episode, schema: Schema, name: str) -> bool:
     try:
-        episode.check(schema)
+        episode.check_form(schema)
     except DatasetError:
         return False
     return episode.id == name
 
 
-def _description(folder: Path, entry: PartEntry) -> tuple[dict[str, Any], str]:
-    """The part's own metadata as far as it can be used, and what is to be said about that."""
+def _description(folder: Path, entry: PartEntry) -> tuple[PartAttributes | None, str]:
+    """The part's own metadata if it can be used, and what is to be said about that."""
     path = folder / "zarr.json"
     unknown = "seeds and provenance are lost, as the part's zarr.json is"
     try:
         data = durable.read_bytes(path)
-        attributes = durable.parse(data, path)["attributes"]["wmtk"]
-        if hashlib.sha256(data).hexdigest() == entry.digest:
-            return attributes, ""
-        if [row["id"] for row in attributes["episodes"]] == list(entry.ids):
-            return attributes, "seeds and provenance come from an altered zarr.json"
-    except (OSError, DatasetError, KeyError, TypeError):
-        pass
-    return {}, unknown
+        attributes = PartAttributes.parse(data, path)
+        if tuple(row.id for row in attributes.episodes) != entry.ids:
+            return None, unknown
+    except (OSError, DatasetError):
+        return None, unknown
+    if hashlib.sha256(data).hexdigest() == entry.digest:
+        return attributes, ""
+    return attributes, "seeds and provenance come from an altered zarr.json"
 
 
-def _chunk_size(attributes: Mapping[str, Any], path: str, spec: ArraySpec, entry: PartEntry) -> int:
-    try:
-        size = int(attributes["arrays"][path]["chunk_rows"])
-    except (KeyError, TypeError, ValueError):
-        return chunk_rows(spec, entry.rows)
-    return size if 1 <= size <= entry.rows else chunk_rows(spec, entry.rows)
+def _chunk_size(
+    attributes: PartAttributes | None, path: str, spec: ArraySpec, entry: PartEntry
+) -> int:
+    record = attributes.arrays.get(path) if attributes else None
+    fits = record is not None and record.rows == entry.rows
+    return record.chunk_rows if record and fits else chunk_rows(spec, entry.rows)
 
 
 def _episode(
     rows: Mapping[str, NDArray[Any] | None],
-    attributes: Mapping[str, Any],
+    attributes: PartAttributes | None,
     entry: PartEntry,
     number: int,
 ) -> Episode | None:
     whole = {path: array for path, array in rows.items() if array is not None}
     if len(whole) < len(rows):
         return None
-    try:
-        record = attributes["episodes"][number]
-        maker = Provenance.from_json(attributes["provenance"][record["provenance"]])
-        seed = record["seed"]
-        seed = seed if seed is None else int(seed)
-    except (KeyError, IndexError, TypeError, ValueError):
-        maker, seed = Provenance(), None
+    seed, maker = attributes.origin(number) if attributes else (None, Provenance())
     last = np.arange(entry.lengths[number] + 1) == entry.lengths[number]
     end = entry.ends[number]
     flags = {"terminated": last & bool(end & 1), "truncated": last & bool(end & 2)}
@@ -125,15 +119,14 @@ def _episode(
 # --- shards -----------------------------------------------------------------------------------
 
 
-def _chunks(folder: Path, spec: ArraySpec, rows: int, size: int) -> Rows:
+def _chunks(folder: Path, spec: ArraySpec, entry: PartEntry, size: int) -> Rows:
     """Every chunk of an array that can be decoded."""
-    path = folder / data_file(spec)
-    count = -(-rows // size)
-    if path.is_symlink() or not path.is_file():
+    count = -(-entry.rows // size)
+    if size * spec.row_bytes > MAX_CHUNK_BYTES or entry.rows * spec.row_bytes > MAX_ARRAY_BYTES:
         return [None] * count
     try:
-        data = path.read_bytes()
-    except OSError:
+        data = durable.read_beginning(folder / data_file(spec), entry.bytes)
+    except (OSError, DatasetError):
         return [None] * count
     index = _index(data, count) or _walk(data, count)
     found = [_decode(data[start:stop], spec, size) for start, stop in index]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.part import PartEntry, PartReader
 from wmtk.datasets.table import EpisodeTable, Selection
 from wmtk.errors import EvictedError, UsageError
+from wmtk.observations import ObsCodec
+from wmtk.representation import brief_repr
 
 MEMORY = 512 * 2**20  # bytes of decoded chunks that a sampler keeps
 THREADS = 4  # that read one batch: they wait for the disk as often as they decode
@@ -31,6 +34,18 @@ class Source:
     weight: float = 1.0
     select: Selection | None = None
     may_be_empty: bool = False  # nothing is drawn from it then
+
+    @classmethod
+    def of(cls, value: object) -> Source:
+        """The source itself, or all episodes of a dataset or of the one at a path."""
+        if isinstance(value, Source):
+            return value
+        if isinstance(value, str | os.PathLike):
+            value = Dataset.open(value)
+        if not isinstance(value, Dataset):
+            name = type(value).__name__
+            raise UsageError(f"A {name} is not a dataset.", "Give a Dataset, its path or a Source.")
+        return cls(value)
 
     def table(self) -> EpisodeTable:
         table = self.dataset.episodes
@@ -56,6 +71,8 @@ class Batch:
     start: NDArray[np.int64]  # (B,) first row of the window in its episode
     step: int
     versions: tuple[int, ...]  # of the datasets, when the batch was drawn
+
+    __repr__ = brief_repr
 
 
 @dataclass(frozen=True)
@@ -96,7 +113,7 @@ class SequenceSampler:
 
     def __init__(
         self,
-        sources: Dataset | Source | Sequence[Dataset | Source],
+        sources: Dataset | Source | str | Sequence[Dataset | Source | str],
         *,
         batch_size: int,
         length: int,
@@ -104,11 +121,20 @@ class SequenceSampler:
         uniform_over: Literal["episodes", "steps"] = "episodes",
         info: Sequence[str] = (),
         memory: int = MEMORY,
+        observations: ObsCodec | None = None,
     ) -> None:
-        given = sources if isinstance(sources, Sequence) else [sources]
-        self.sources = [s if isinstance(s, Source) else Source(s) for s in given]
-        if not self.sources or any(source.weight < 0 for source in self.sources):
-            raise UsageError("A sampler needs datasets with weights of 0 or more.")
+        """With `observations`, batches hold these keys, converted as a model takes them."""
+        several = isinstance(sources, Sequence) and not isinstance(sources, str)
+        given: Sequence[object] = sources if several else [sources]  # type: ignore[assignment]
+        self.sources = [Source.of(each) for each in given]
+        weights = [source.weight for source in self.sources]
+        if not any(weights) or min(weights) < 0:
+            raise UsageError(
+                f"A sampler cannot draw from datasets with the weights {weights}.",
+                "Give at least one dataset; weights are 0 or more, and one is above 0.",
+            )
+        if not all(isinstance(number, int) for number in (batch_size, length, seed)):
+            raise UsageError("Batch size, length and seed of a sampler are whole numbers.")
         if batch_size < 1 or length < 1 or seed < 0:
             raise UsageError(
                 f"Batches of {batch_size} × {length} with seed {seed} cannot be drawn.",
@@ -124,9 +150,10 @@ class SequenceSampler:
         self.cache = ChunkCache(memory)
         self.step = 0  # of the next batch
         self._schema = self.sources[0].dataset.schema
+        keys = None if observations is None else observations.sources
         for source in self.sources[1:]:
             names = f"{self.sources[0].dataset.path} and {source.dataset.path}"
-            self._schema.require_same_arrays(source.dataset.schema, names)
+            self._schema.require_same_arrays(source.dataset.schema, names, obs=keys)
         if unknown := [key for key in info if key not in self._schema.info]:
             raise UsageError(
                 f"The datasets hold no info {unknown}.", f"They hold: {list(self._schema.info)}."
@@ -137,8 +164,21 @@ class SequenceSampler:
             for path, spec in self._schema.arrays()
             if not path.startswith("info/") or path in keep
         }
+        self._observations = observations
+        self._converted: dict[str, str] = {}  # the keys of what is not used as it is stored
+        if observations is not None:
+            seen = {f"obs/{key}": spec for key, spec in observations.specs.items()}
+            kept = (path for path in wanted if path in seen or not path.startswith("obs/"))
+            wanted = {path: seen.get(path, wanted[path]) for path in kept}
+            changed = filter(observations.changes, observations.specs)
+            self._converted = {f"obs/{key}": key for key in changed}
         self._paths = list(wanted)
-        self._large = {path: s for path, s in wanted.items() if s.row_bytes > SMALL_ROW}
+        # What is converted is read apart from the others, however small it is.
+        self._large = {
+            path: spec
+            for path, spec in wanted.items()
+            if spec.row_bytes > SMALL_ROW or path in self._converted
+        }
         fields = [(path, s.dtype, s.shape) for path, s in wanted.items() if path not in self._large]
         self._small = np.dtype(fields)
         self._refreshing = threading.Lock()
@@ -216,6 +256,8 @@ class SequenceSampler:
     def sample(self, step: int | None = None) -> Batch:
         """The batch of a step: by default the next one, which moves `step` on."""
         number = self.step if step is None else step
+        if number < 0:
+            raise UsageError(f"There is no batch {number}.", "Batches are numbered from 0.")
         while True:
             versions = self.versions
             try:
@@ -285,9 +327,16 @@ class SequenceSampler:
             reader = self._reader(view, entry)
             blocks = [reader.packed(self._small)]
             if view.resident:
-                blocks += [reader.whole(path) for path in self._large]
+                for path in self._large:
+                    blocks.append(reader.whole(path, partial(self._seen, path)))
                 view.held[entry.part] = blocks
         return blocks
+
+    def _seen(self, path: str, rows: NDArray[Any]) -> NDArray[Any]:
+        """Rows of an array as they are handed out."""
+        if self._observations is None or path not in self._converted:
+            return rows
+        return self._observations.rows(self._converted[path], rows)
 
     def _fill(
         self, windows: Sequence[_Window], packed: NDArray[Any], arrays: Mapping[str, NDArray[Any]]
@@ -301,12 +350,23 @@ class SequenceSampler:
         if all(entry.part in view.held for view, entry, _, _ in windows):
             fill(range(len(windows)))
             return
-        # Neighbours share parts, which are then mostly opened by one thread.
+        # A part that is kept in memory is decoded and converted once, not by each thread using it.
+        whole = {
+            (id(view), entry.part): (view, entry)
+            for view, entry, _, _ in windows
+            if view.resident and entry.part not in view.held
+        }
+        self._in_threads([partial(self._load, view, entry) for view, entry in whole.values()])
+        # Windows of the same part are read by the same thread where possible.
         order = sorted(range(len(windows)), key=lambda b: windows[b][1].part)
         share = -(-len(order) // (2 * THREADS))
-        tasks = [order[first : first + share] for first in range(0, len(order), share)]
-        futures = [self._threads().submit(fill, numbers) for numbers in tasks]
-        wait(futures)  # also those after one that fails: they write into the arrays
+        starts = range(0, len(order), share)
+        self._in_threads([partial(fill, order[first : first + share]) for first in starts])
+
+    def _in_threads(self, tasks: Sequence[Callable[[], object]]) -> None:
+        """Run the tasks in the reading threads; the first error is raised once all have ended."""
+        futures = [self._threads().submit(task) for task in tasks]
+        wait(futures)  # also those after one that fails: they write into the batch's arrays
         for future in futures:
             future.result()
 
@@ -322,7 +382,10 @@ class SequenceSampler:
             with view.source.dataset.reading(entry):
                 reader = self._reader(view, entry)
                 for path, array in arrays.items():
-                    reader.read_into(path, first, array[b, :rows])
+                    if path in self._converted:
+                        array[b, :rows] = self._seen(path, reader.rows(path, first, first + rows))
+                    else:
+                        reader.read_into(path, first, array[b, :rows])
         if rows < self.length:
             for out in outs:
                 out[b, rows:] = 0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pydantic import ValidationError
+
+from wmtk.documents import Document, Items, problems
 from wmtk.errors import SchemaMismatchError, SpaceError
-from wmtk.spaces import ArraySpec, Structure, check_key
+from wmtk.representation import brief
+from wmtk.spaces import ArraySpec, Kind, Structure, check_key
 
 # The one statement of the row alignment; only converters know other libraries' alignments.
 ALIGNMENT = (
@@ -60,6 +64,16 @@ class Schema:
                 f"Their keys: {', '.join(self.obs)}.",
             )
 
+    @property
+    def spaces(self) -> str:
+        """Observations and actions in a line, for representations."""
+        obs = {key: str(spec) for key, spec in self.obs.items()}
+        return f"obs={brief(obs)}, action={brief(str(self.action))}"
+
+    def __repr__(self) -> str:
+        info = f", info={brief(list(self.info))}" if self.info else ""
+        return f"Schema({self.spaces}{info})"
+
     def arrays(self) -> Iterator[tuple[str, ArraySpec]]:
         """Every stored array: its path inside a part and the specification of its rows."""
         for key, spec in self.obs.items():
@@ -85,23 +99,32 @@ class Schema:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Schema:
+    def from_json(cls, data: Any) -> Schema:
         try:
-            return cls(
-                obs={key: ArraySpec.from_json(spec) for key, spec in data["obs"].items()},
-                action=ArraySpec.from_json(data["action"]),
-                reward=ArraySpec.from_json(data["reward"]),
-                info={key: ArraySpec.from_json(spec) for key, spec in data["info"].items()},
-                structure=data["structure"],
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SpaceError(f"Not the description of a dataset's arrays ({error!r}).") from error
+            return SchemaDocument.model_validate(data).value()
+        except (ValidationError, RecursionError) as error:
+            what = "Not the description of a dataset's arrays"
+            raise SpaceError(f"{what}: {problems(error)}") from error
 
-    def require_same_arrays(self, other: Schema, what: str) -> None:
-        """Raise unless the two hold the same arrays (bounds may differ)."""
+    def only(self, keys: Iterable[str]) -> Schema:
+        """The same with some of the observation keys; the structure still takes whole ones."""
+        obs = {key: self.obs[key] for key in keys}
+        return replace(self, obs=obs, structure=_without(self.structure, obs))
+
+    def require_same_arrays(
+        self, other: Schema, what: str, *, obs: Container[str] | None = None
+    ) -> None:
+        """Raise unless the two hold the same arrays (bounds may differ).
+
+        Of the observations, only the keys of `obs` count, if it is given.
+        """
 
         def shapes(schema: Schema) -> dict[str, tuple[tuple[int, ...], str]]:
-            return {name: (spec.shape, spec.dtype) for name, spec in schema.arrays()}
+            return {
+                name: (spec.shape, spec.dtype)
+                for name, spec in schema.arrays()
+                if obs is None or not name.startswith("obs/") or name.removeprefix("obs/") in obs
+            }
 
         ours, theirs = shapes(self), shapes(other)
         differing = sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k))
@@ -116,11 +139,55 @@ class Schema:
             )
 
 
+class SpecDocument(Document):
+    """`ArraySpec` as it is stored."""
+
+    kind: Kind
+    shape: Items[int]
+    dtype: str
+    low: Items[int | float | None] | int | float | None = None
+    high: Items[int | float | None] | int | float | None = None
+
+    def value(self) -> ArraySpec:
+        return ArraySpec(**vars(self))
+
+
+class SchemaDocument(Document):
+    """`Schema` as it is stored."""
+
+    obs: dict[str, SpecDocument]
+    action: SpecDocument
+    reward: SpecDocument
+    info: dict[str, SpecDocument]
+    structure: Any  # checked by `Schema`
+
+    def value(self) -> Schema:
+        return Schema(
+            obs={key: spec.value() for key, spec in self.obs.items()},
+            action=self.action.value(),
+            reward=self.reward.value(),
+            info={key: spec.value() for key, spec in self.info.items()},
+            structure=self.structure,
+        )
+
+
+def _without(structure: Any, keys: Container[str]) -> Any:
+    """A structure without the leaves that are not in `keys`; None takes their place in tuples."""
+    if isinstance(structure, str):
+        return structure if structure in keys else None
+    if "dict" in structure:
+        inner = {name: _without(sub, keys) for name, sub in structure["dict"].items()}
+        return {"dict": {name: sub for name, sub in inner.items() if sub is not None}}
+    return {"tuple": [_without(sub, keys) for sub in structure["tuple"]]}
+
+
 def _leaves(structure: Any) -> Iterator[str]:
     """The keys that a structure is made of; without recursion, however deep a file nests it."""
     nodes = [structure]
     while nodes:
         node = nodes.pop()
+        if node is None and node is not structure:  # left out of a tuple
+            continue
         if isinstance(node, str):
             yield node
         elif isinstance(node, dict) and isinstance(node.get("dict"), dict) and len(node) == 1:

@@ -12,16 +12,27 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 import google_crc32c
 import numpy as np
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
-from wmtk.datasets.durable import HINT, open_regular, read_bytes, to_bytes, unreadable, write_file
+from wmtk.datasets.durable import (
+    HINT,
+    MAX_MARKER_BYTES,
+    blocks,
+    open_regular,
+    to_bytes,
+    unreadable,
+    write_file,
+)
+from wmtk.datasets.packed import blocks_of
+from wmtk.documents import Document, Items
 from wmtk.errors import CorruptDatasetError
 from wmtk.spaces import ArraySpec
 
@@ -99,14 +110,32 @@ def _metadata(spec: ArraySpec, rows: int, chunk: int, level: int) -> dict[str, A
     }
 
 
-def _encode(rows: NDArray[Any], spec: ArraySpec, chunk: int, level: int) -> bytes:
+def _pieces(columns: Sequence[Any], chunk: int) -> Iterator[NDArray[Any]]:
+    """The rows of all columns, one after the other, `chunk` at a time; the last may be fewer."""
+    held: list[NDArray[Any]] = []
+    count = 0
+    for column in columns:
+        for block in blocks_of(column):
+            start = 0
+            while start < len(block):
+                taken = block[start : start + chunk - count]
+                held.append(taken)
+                start, count = start + len(taken), count + len(taken)
+                if count == chunk:
+                    yield held[0] if len(held) == 1 else np.concatenate(held)
+                    held, count = [], 0
+    if held:
+        yield np.concatenate(held)
+
+
+def _encode(columns: Sequence[Any], rows: int, spec: ArraySpec, chunk: int, level: int) -> bytes:
     codec = Zstd(level=level)
     little = np.dtype(spec.dtype).newbyteorder("<")
     blobs: list[bytes] = []
-    index = np.empty((-(-len(rows) // chunk), 2), "<u8")
+    index = np.empty((-(-rows // chunk), 2), "<u8")
     offset = 0
-    for number in range(len(index)):
-        piece = rows[number * chunk : (number + 1) * chunk].astype(little, copy=False)
+    for number, rows_of_chunk in enumerate(_pieces(columns, chunk)):
+        piece = rows_of_chunk.astype(little, copy=False)
         if len(piece) < chunk:  # zarr stores whole chunks, padded with the fill value
             full = np.zeros((chunk, *spec.shape), little)
             full[: len(piece)] = piece
@@ -119,26 +148,51 @@ def _encode(rows: NDArray[Any], spec: ArraySpec, chunk: int, level: int) -> byte
     return b"".join([*blobs, table, _CRC.pack(google_crc32c.value(table))])
 
 
-@dataclass(frozen=True)
-class ArrayRecord:
-    """What a part's metadata keeps of an array file, enough to read and verify it."""
-
-    rows: int
-    chunk_rows: int
-    bytes: int
-    crc32c: int
-    metadata_crc32c: int  # of the array's zarr.json
+Crc = Annotated[int, Field(ge=0, lt=2**32)]
 
 
-def write_array(folder: Path, rows: NDArray[Any], spec: ArraySpec, level: int) -> ArrayRecord:
-    """Write `rows` as a zarr array in `folder`, which is empty; the caller makes it durable."""
-    chunk = chunk_rows(spec, len(rows))
-    data = _encode(rows, spec, chunk, level)
-    metadata = to_bytes(_metadata(spec, len(rows), chunk, level))
+class ArrayRecord(Document):
+    """What a part's attributes keep of an array file, enough to read and verify it."""
+
+    rows: Annotated[int, Field(ge=1, lt=2**32)]
+    chunk_rows: Annotated[int, Field(ge=1)]
+    bytes: Annotated[int, Field(ge=0, lt=2**62)]
+    crc32c: Crc
+    metadata_crc32c: Crc  # of the array's zarr.json
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.chunk_rows > self.rows:
+            raise ValueError("chunks of more rows than there are")
+        return self
+
+
+class ArrayMetadata(Document):
+    """What is read of an array's zarr.json, the rest of which is for other readers of zarr."""
+
+    zarr_format: Literal[3]
+    node_type: Literal["array"]
+    shape: Annotated[Items[int], Field(min_length=1)]
+    data_type: str
+
+
+def write_array(folder: Path, columns: Sequence[Any], spec: ArraySpec, level: int) -> ArrayRecord:
+    """Write the rows of `columns`, arrays or PackedRows, as one zarr array.
+
+    `folder` is empty; the caller makes it durable.
+    """
+    rows = sum(len(column) for column in columns)
+    chunk = chunk_rows(spec, rows)
+    data = _encode(columns, rows, spec, chunk, level)
+    metadata = to_bytes(_metadata(spec, rows, chunk, level))
     write_file(folder / data_file(spec), data, durably=False)
     write_file(folder / "zarr.json", metadata, durably=False)
     return ArrayRecord(
-        len(rows), chunk, len(data), google_crc32c.value(data), google_crc32c.value(metadata)
+        rows=rows,
+        chunk_rows=chunk,
+        bytes=len(data),
+        crc32c=google_crc32c.value(data),
+        metadata_crc32c=google_crc32c.value(metadata),
     )
 
 
@@ -154,8 +208,6 @@ class ShardReader:
         self.spec = spec
         self.rows = record.rows
         self.chunk_rows = record.chunk_rows
-        if self.rows < 1 or not 1 <= self.chunk_rows <= self.rows:
-            raise self._corrupt("declares an impossible number of rows")
         if self.chunk_rows * spec.row_bytes > MAX_CHUNK_BYTES:
             raise self._corrupt("declares chunks larger than any that wmtk writes")
         self._codec = Zstd()
@@ -235,27 +287,27 @@ class ShardReader:
         self._content = None
 
 
-def verify_files(folder: Path, spec: ArraySpec, record: ArrayRecord) -> list[str]:
-    """What is wrong with an array's two files, byte for byte; empty when they are intact."""
-    problems = []
+def verify_files(folder: Path, spec: ArraySpec, record: ArrayRecord) -> Iterator[tuple[Path, str]]:
+    """What is wrong with an array's two files, byte for byte; nothing when they are intact."""
     for name, size, crc in (
         (data_file(spec), record.bytes, record.crc32c),
         ("zarr.json", None, record.metadata_crc32c),
     ):
         path = folder / name
         try:
-            if path.is_symlink():
-                problems.append(f"{path} is a symbolic link")
+            found = path.lstat().st_size
+            if size is not None and found != size:
+                yield path, f"has {found} bytes instead of {size}"
                 continue
-            data = path.read_bytes() if size is not None else read_bytes(path)
+            checksum = 0
+            for block in blocks(path, limit=MAX_MARKER_BYTES if size is None else size):
+                checksum = google_crc32c.extend(checksum, block)
         except FileNotFoundError:
-            problems.append(f"{path} is missing")
-            continue
+            yield path, "is missing"
         except OSError as error:
-            problems.append(f"{path} cannot be read ({error.strerror})")
-            continue
-        if size is not None and len(data) != size:
-            problems.append(f"{path} has {len(data)} bytes instead of {size}")
-        elif google_crc32c.value(data) != crc:
-            problems.append(f"{path} was altered (checksum mismatch)")
-    return problems
+            yield path, f"cannot be read ({error.strerror})"
+        except CorruptDatasetError as error:
+            yield path, error.message.removeprefix(f"{path} ").rstrip(".")
+        else:
+            if checksum != crc:
+                yield path, "was altered (checksum mismatch)"

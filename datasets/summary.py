@@ -185,17 +185,19 @@ def _makers(dataset: Dataset) -> list[Maker]:
 
 def find_datasets(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Every dataset in or below a folder, by name; hidden folders and links are not followed."""
-    root = Path(folder)
-    if _is_dataset(root):
-        yield root
-        return
-    try:
-        children = sorted(root.iterdir())
-    except PermissionError:
-        return
-    for child in children:
-        if child.is_dir() and not child.is_symlink() and not child.name.startswith("."):
-            yield from find_datasets(child)
+    waiting = [Path(folder)]
+    while waiting:
+        path = waiting.pop()
+        try:
+            if _is_dataset(path):
+                yield path
+                continue
+            children = sorted(path.iterdir(), reverse=True)
+            waiting += [
+                c for c in children if c.is_dir() and not c.is_symlink() and c.name[0] != "."
+            ]
+        except OSError:
+            continue  # it cannot be looked into
 
 
 def _is_dataset(path: Path) -> bool:
@@ -203,5 +205,6 @@ def _is_dataset(path: Path) -> bool:
         read_header(path)
     except DatasetError:
         # A damaged one is still a dataset, and the listing has to show it.
-        return all((path / name).is_dir() for name in ("parts", "log", "tags"))
+        names = ("zarr.json", "parts", "log", "tags", "tmp", "trash")
+        return sum(os.path.lexists(path / name) for name in names) >= 4
     return True

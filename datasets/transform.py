@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -18,7 +19,6 @@ from wmtk.datasets.compaction import TARGET_STEPS
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.header import read_header
-from wmtk.datasets.part import PartReader
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.table import EpisodeTable, Mask, Selection
 from wmtk.datasets.table import split as split_selection
@@ -53,12 +53,12 @@ def merge(
     if not sources:
         raise UsageError("There is nothing to merge.", "Name at least one dataset.")
     with contextlib.ExitStack() as stack:
-        opened = [_open(source, stack) for source in sources]
+        opened = [open_source(source, stack) for source in sources]
         schema = opened[0].schema
         for other in opened[1:]:
             schema = _joint_schema(schema, other.schema, f"{opened[0].path} and {other.path}")
         everything = [(dataset, dataset.episodes) for dataset in opened]
-        return _write(everything, Path(target), schema, "merge", overwrite, progress)
+        return write_new(everything, Path(target), schema, "merge", overwrite, progress)
 
 
 def filter_episodes(
@@ -71,15 +71,15 @@ def filter_episodes(
 ) -> TransformReport:
     """The episodes that `selection` keeps, as a dataset of their own."""
     with contextlib.ExitStack() as stack:
-        dataset = _open(source, stack)
+        dataset = open_source(source, stack)
         chosen = dataset.episodes.where(selection(dataset.episodes))
         if not len(chosen):
             raise UsageError(
                 f"None of the {len(dataset)} episodes of {dataset.path} fits; nothing was written.",
-                f"`wmtk data info {dataset.path}` shows what there is.",
+                f"`wmtk data info {shlex.quote(str(dataset.path))}` shows what there is.",
             )
         parts = [(dataset, chosen)]
-        return _write(parts, Path(target), dataset.schema, "filter", overwrite, progress)
+        return write_new(parts, Path(target), dataset.schema, "filter", overwrite, progress)
 
 
 def split(
@@ -99,7 +99,7 @@ def split(
     if Path(target_train).absolute() == Path(target_val).absolute():
         raise UsageError("Both sides of the split have the same path.", "Use two paths.")
     with contextlib.ExitStack() as stack:
-        dataset = _open(source, stack)
+        dataset = open_source(source, stack)
         held_out = split_selection(fraction, held_out=True, seed=seed)(dataset.episodes)
         if not held_out.any() or held_out.all():
             raise UsageError(
@@ -112,7 +112,7 @@ def split(
             before = sum(side.episodes for side in sides)
             shifted = _shifted(progress, before, total)
             chosen = [(dataset, dataset.episodes.where(mask))]
-            side = _write(chosen, Path(target), dataset.schema, "split", overwrite, shifted)
+            side = write_new(chosen, Path(target), dataset.schema, "split", overwrite, shifted)
             sides.append(side)
         return sides[0], sides[1]
 
@@ -180,14 +180,18 @@ def staged(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
         yield path
 
 
-def _write(
+def write_new(
     chosen: Sequence[tuple[Dataset, EpisodeTable]],
     target: Path,
     schema: Schema,
     how: str,
     overwrite: bool,
     progress: Progress | None,
+    *,
+    change: Callable[[Episode], Episode] = lambda episode: episode,
+    env: Mapping[str, Any] | None = None,
 ) -> TransformReport:
+    """The chosen episodes as a new dataset, with `change` applied; `env` describes their task."""
     total = sum(len(table) for _, table in chosen)
     everything = sum(len(dataset) for dataset, _ in chosen)
     headers = [dataset.header for dataset, _ in chosen]
@@ -197,12 +201,12 @@ def _write(
         "sources": [_source(dataset, table) for dataset, table in chosen],
     }
     with staged(target, overwrite=overwrite) as path:
-        env = _common([header["env"] for header in headers])
-        with Dataset.create(path, schema, env=env, attributes=attributes) as new:
-            episodes = (e for dataset, table in chosen for e in _read(dataset, table))
+        same = _common([header["env"] for header in headers]) if env is None else env
+        with Dataset.create(path, schema, env=same, attributes=attributes) as new:
+            episodes = (change(e) for dataset, table in chosen for e in _read(dataset, table))
             done = 0
             for batch in _batches(episodes, schema):
-                new.append(batch)
+                new.append(batch, bounds=False)
                 done += len(batch)
                 if progress:
                     progress(done, total)
@@ -228,7 +232,7 @@ def _read(dataset: Dataset, table: EpisodeTable) -> Iterator[Episode]:
         entry = table.parts[index]
         numbers = table.number[table.part == index]
         with dataset.reading(entry):
-            reader = PartReader(dataset.path, dataset.schema, entry)
+            reader = dataset.open_part(entry)
             whole = len(numbers) == len(entry.ids) and _fits(entry.rows, dataset.schema)
             yield from reader.episodes() if whole else (reader.episode(int(n)) for n in numbers)
 
@@ -251,7 +255,7 @@ def _batches(episodes: Iterable[Episode], schema: Schema) -> Iterator[list[Episo
         yield batch
 
 
-def _open(source: PathOrDataset, stack: contextlib.ExitStack) -> Dataset:
+def open_source(source: PathOrDataset, stack: contextlib.ExitStack) -> Dataset:
     if isinstance(source, Dataset):
         return source
     return stack.enter_context(Dataset.open(source))

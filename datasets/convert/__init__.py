@@ -14,11 +14,13 @@ from wmtk.datasets.convert import (
     diffusion_zarr,
     dreamer_export,
     dreamer_npz,
+    hdf5,
     minari_export,
     minari_hdf5,
     transfer,
 )
 from wmtk.datasets.convert.format import ExportReport, Format, ImportReport, Progress
+from wmtk.datasets.convert.unknown_hdf5 import unknown_hdf5
 from wmtk.datasets.dataset import Dataset
 from wmtk.errors import ConversionError, UsageError
 
@@ -85,8 +87,13 @@ def _located(source: str | os.PathLike[str], format: Format | None) -> Path:
             if located.exists():
                 return located.resolve()
         raise ConversionError(f"{path} does not exist.", "Check the path.", path)
-    # A link that the user named is theirs; links inside what it leads to are not followed.
-    return path.resolve()
+    try:
+        # A link that the user named is theirs; links inside what it leads to are not followed.
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise ConversionError(
+            f"{path} leads nowhere ({error}).", "Check the path.", path
+        ) from error
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
@@ -101,6 +108,8 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     for format in _ALL:
         if format.recognises(source):
             return format.name
+    if hdf5.is_hdf5(source):
+        raise unknown_hdf5(source, _lines())
     raise ConversionError(
         f"{source} has none of the formats that can be imported.",
         f"They are:\n{_lines()}",

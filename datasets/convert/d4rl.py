@@ -20,6 +20,7 @@ from wmtk.datasets.convert.alignment import (
 from wmtk.datasets.convert.d4rl_table import FINAL_INFOS, Table, differ
 from wmtk.datasets.convert.flat import Piece, assemble
 from wmtk.datasets.convert.format import Episodes, Losses, Source
+from wmtk.datasets.convert.origin import named_in
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
@@ -77,12 +78,11 @@ def _open(path: Path, file: Any, limit: int | None, choice: FinalObservation) ->
     sidecar = Sidecar.matching(table.description(), path, losses, lengths, schema, rename)
     if sidecar is None:
         table.note_inferred()
-        attributes = {
-            "source": {"format": "d4rl", "alignment": ALIGNMENT},
-            "d4rl": table.metadata(),
-        }
+        known = table.metadata()
+        attributes = {"source": {"format": "d4rl", "alignment": ALIGNMENT}, "d4rl": known}
+        env = named_in({**known["metadata"], **known["attributes"]}, schema)
         episodes = _episodes(table, schema, spans, None, choice)
-        return Source(schema, len(spans), episodes, losses, attributes=attributes)
+        return Source(schema, len(spans), episodes, losses, env, attributes)
     schema = sidecar.schema
     episodes = _episodes(table, schema, spans, sidecar.episodes, choice)
     return Source(schema, len(spans), episodes, losses, sidecar.env, sidecar.attributes)

@@ -48,6 +48,14 @@ class Table:
             self._require_length(node)
         if self.next_obs.keys() != self.obs.keys():
             self.next_obs = {}
+        for key, node in self.next_obs.items():
+            if node.shape != self.obs[key].shape:
+                raise ConversionError(
+                    f"{node.name} in {self.path} has shape {node.shape}, but the observations "
+                    f"have {self.obs[key].shape}.",
+                    "The file is damaged, or not of this format.",
+                    self.path,
+                )
         if other := sorted(set(self.file) - _KNOWN - {"infos", "metadata"}):
             self.losses.note(f"Not part of the format and not imported: {', '.join(other)}.")
 
@@ -133,8 +141,9 @@ class Table:
         group = self._metadata()
         inside = None if group is None else hdf5.child(group, FINAL_INFOS, self.path)
         found = {} if inside is None else dict(hdf5.leaves(inside, self.path))
-        fit = all(node.shape[:1] == (count,) for node in found.values())
-        return found if fit and found.keys() == self.infos.keys() else {}
+        shapes = {key: (count, *node.shape[1:]) for key, node in self.infos.items()}
+        fit = {key: node.shape for key, node in found.items()} == shapes
+        return found if fit else {}
 
     def metadata(self) -> dict[str, Any]:
         """What the file says about itself, to be written back by an export."""

@@ -17,8 +17,9 @@ from wmtk.datasets.convert.alignment import (
     infer_action,
 )
 from wmtk.datasets.convert.flat import Piece, assemble
-from wmtk.datasets.convert.foreign import DAMAGED_ZIP, parse_json, plain
+from wmtk.datasets.convert.foreign import MAX_FILES, MAX_JSON_BYTES, open_zip, parse_json, plain
 from wmtk.datasets.convert.format import Losses, Source
+from wmtk.datasets.convert.origin import named_in
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
 from wmtk.datasets.convert.stores import FolderStore, Store, ZipStore
 from wmtk.datasets.convert.zarr_v2 import ArrayReader
@@ -40,13 +41,10 @@ Spans = list[tuple[int, int]]
 def recognises(path: Path) -> bool:
     if path.is_dir():
         return (path / LANDMARK).is_file()
-    if not zipfile.is_zipfile(path):
+    if not path.is_file() or not zipfile.is_zipfile(path):
         return False
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return any(f"/{name}".endswith(f"/{LANDMARK}") for name in archive.namelist())
-    except DAMAGED_ZIP:
-        return False
+    with open_zip(path, MAX_FILES) as archive:
+        return any(f"/{name}".endswith(f"/{LANDMARK}") for name in archive.namelist())
 
 
 @contextlib.contextmanager
@@ -66,7 +64,7 @@ def read(
         arrays = _arrays(store, losses)
         spans = _spans(store, arrays, losses)
         schema = _schema(arrays, action_key, spans, path)
-        attributes = parse_json(store.read(".zattrs") or b"{}", path / ".zattrs")
+        attributes = parse_json(store.read(".zattrs", MAX_JSON_BYTES) or b"{}", path / ".zattrs")
         sidecar = Sidecar.matching(
             attributes.pop(KEY, None), path, losses, [b - a for a, b in spans], schema, flat_key
         )
@@ -77,6 +75,7 @@ def read(
             attributes = sidecar.attributes
         else:
             source = {"format": "diffusion-zarr", "alignment": ALIGNMENT}
+            env = named_in(plain(attributes), schema)
             attributes = {"source": source, "diffusion-zarr": plain(attributes)}
             if schema.action.kind == "discrete":
                 losses.note(INFERRED_ACTIONS)
@@ -92,8 +91,8 @@ def _open_store(path: Path) -> Iterator[Store]:
     if path.is_dir():
         yield FolderStore(path)
         return
-    with contextlib.closing(ZipStore(path, LANDMARK)) as store:
-        yield store
+    with open_zip(path, MAX_FILES) as archive:
+        yield ZipStore(path, archive, LANDMARK)
 
 
 def flat_key(key: str) -> str:
@@ -106,7 +105,7 @@ def _arrays(store: Store, losses: Losses) -> dict[str, ArrayReader]:
     for name in store.names("data"):
         if name.startswith("."):
             continue
-        if store.read(f"data/{name}/.zarray") is None:
+        if store.read(f"data/{name}/.zarray", MAX_JSON_BYTES) is None:
             losses.note(f"data/{name} is no array: not imported.")
         else:
             arrays[name] = ArrayReader(store, f"data/{name}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,11 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.datasets.convert.foreign import check_size, native_dtype, refuse_link
+from wmtk.datasets.convert.foreign import check_size, native_dtype, open_file
 from wmtk.datasets.shard import chunk_rows
-from wmtk.errors import ConversionError, MissingDependencyError, UsageError
+from wmtk.errors import ConversionError, MissingDependencyError, UsageError, WmtkError
 from wmtk.spaces import DTYPES, ArraySpec
 
+DEFLATE = 1  # the number of HDF5's gzip filter, which unpacks at most 1,032:1
+HARMLESS_CHUNK = 2**18  # bytes of a gzip stream that unpack to 256 MiB at most
+MAX_DEPTH = 16  # of groups inside of each other
+SLACK = 1024  # a checksum may come before the compression
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -33,7 +39,7 @@ def load_h5py() -> ModuleType:
 def is_hdf5(path: Path) -> bool:
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(len(SIGNATURE)) == SIGNATURE
 
 
@@ -41,7 +47,7 @@ def is_hdf5(path: Path) -> bool:
 def open_hdf5(path: Path) -> Iterator[Any]:
     """An open h5py.File for reading."""
     h5py = load_h5py()
-    refuse_link(path)
+    open_file(path).close()  # refuses what is no regular file
     with guarded(path):
         file = h5py.File(path, "r")
     with file:
@@ -53,7 +59,9 @@ def guarded(path: Path) -> Iterator[None]:
     """Turn what h5py raises on a damaged file into an error that names the file."""
     try:
         yield
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
+    except WmtkError:
+        raise
+    except Exception as error:  # h5py raises all kinds
         raise ConversionError(
             f"{path} is no readable HDF5 file ({error}).",
             "It is damaged or incomplete: copy it again from its source.",
@@ -126,7 +134,34 @@ def check_array(node: Any, path: Path) -> None:
     native_dtype(node.dtype, node.name, path)
     if node.ndim == 0:
         raise ConversionError(f"{node.name} in {path} is a single value.", "", path)
-    check_size(node.nbytes, node.id.get_storage_size(), node.name, path)
+    stored = node.id.get_storage_size()
+    check_size(node.nbytes, stored, node.name, path)
+    if node.chunks is not None:  # HDF5 unpacks whole chunks, also where they reach beyond the array
+        nbytes = math.prod(node.chunks) * node.dtype.itemsize
+        check_size(nbytes, stored, f"A chunk of {node.name}", path)
+        _check_chunks(node, nbytes, path)
+
+
+def _check_chunks(node: Any, nbytes: int, path: Path) -> None:
+    """Refuse chunks that unpack to more than they are: HDF5's gzip has no limit."""
+    properties = node.id.get_create_plist()
+    filters = [properties.get_filter(number)[0] for number in range(properties.get_nfilters())]
+    if filters.count(DEFLATE) == 0:
+        return
+    refused = ConversionError(
+        f"{node.name} in {path} has chunks that unpack to more than their {nbytes:,} bytes.",
+        "The file is damaged or was made to exhaust memory; it was not read.",
+        path,
+    )
+    if filters.count(DEFLATE) > 1:
+        raise refused
+    for number in range(node.id.get_num_chunks()):
+        chunk = node.id.get_chunk_info(number)
+        if chunk.size <= HARMLESS_CHUNK:
+            continue
+        _, data = node.id.read_direct_chunk(chunk.chunk_offset)
+        if len(zlib.decompressobj().decompress(data, nbytes + SLACK)) == nbytes + SLACK:
+            raise refused
 
 
 def rows(node: Any, start: int, stop: int, path: Path) -> NDArray[Any]:
@@ -136,14 +171,29 @@ def rows(node: Any, start: int, stop: int, path: Path) -> NDArray[Any]:
     return found.astype(native_dtype(found.dtype, node.name, path), copy=False)
 
 
-def leaves(group: Any, path: Path, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every dataset below a group with its '/'-separated name."""
-    if depth > 16:
+def leaves(
+    group: Any, path: Path, prefix: str = "", visited: set[int] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Every dataset below a group with its '/'-separated name.
+
+    A group that several hard links name is refused: cycles of them have no end, and layers of
+    them have exponentially many names.
+    """
+    visited = set() if visited is None else visited
+    address = load_h5py().h5o.get_info(group.id).addr
+    if address in visited:
+        raise ConversionError(
+            f"{group.name} in {path} is reached by several links.",
+            "Copy the data itself into each place if you trust the file.",
+            path,
+        )
+    visited.add(address)
+    if prefix.count("/") > MAX_DEPTH:
         raise ConversionError(f"{group.name} in {path} is nested too deeply.", "", path)
     for name in names(group):
         node = child(group, name, path)
         if is_group(node):
-            yield from leaves(node, path, f"{prefix}{name}/", depth + 1)
+            yield from leaves(node, path, f"{prefix}{name}/", visited)
         elif node is not None:
             yield f"{prefix}{name}", node
 

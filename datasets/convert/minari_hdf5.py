@@ -6,11 +6,13 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from wmtk.datasets.convert import hdf5
 from wmtk.datasets.convert.alignment import arriving, exactly
-from wmtk.datasets.convert.foreign import parse_json, plain, read_json
+from wmtk.datasets.convert.foreign import ForeignDocument, parse_json, plain, read_json
 from wmtk.datasets.convert.format import Losses, Source
 from wmtk.datasets.convert.minari_scan import Scan, decode_jpeg
 from wmtk.datasets.convert.minari_spaces import (
@@ -19,10 +21,11 @@ from wmtk.datasets.convert.minari_spaces import (
     MAIN_FILE,
     METADATA,
     STORAGE_KEYS,
-    environment,
+    env_spec,
     parse_space,
 )
-from wmtk.datasets.convert.sidecar import KEY, MISMATCH, Sidecar, checked_maker, describes
+from wmtk.datasets.convert.origin import environment_of
+from wmtk.datasets.convert.sidecar import KEY, MISMATCH, EpisodeOrigin, Sidecar, describes
 from wmtk.datasets.episode import Episode, Provenance
 from wmtk.datasets.schema import Schema
 from wmtk.errors import ConversionError
@@ -33,6 +36,10 @@ ALIGNMENT = (
 )
 _OWN_ATTRIBUTES = {"id", "total_steps", "seed", EPISODE_KEY}
 _INSIDE = "{n} episodes have flags before their last step: only the last step's were kept."
+
+
+class MinariMetadata(ForeignDocument):
+    total_episodes: Annotated[int, Field(ge=0)]
 
 
 def locate(source: str) -> Path:
@@ -77,12 +84,16 @@ def read(path: Path) -> Iterator[Source]:
             folder / METADATA,
         )
     seen, done = (parse_space(metadata[f"{of}_space"], folder) for of in ("observation", "action"))
+    counted = MinariMetadata.read(metadata, folder / METADATA, "It is damaged: copy it again.")
     main = folder / MAIN_FILE
     with hdf5.open_hdf5(main) as file:
         losses = Losses()
         with hdf5.guarded(main):
-            scan = Scan(main, file, _count(metadata, folder), seen, done, losses)
-        schema, env = scan.schema, environment(metadata)
+            scan = Scan(main, file, counted.total_episodes, seen, done, losses)
+        schema, spec = scan.schema, env_spec(metadata)
+        env = {}
+        if spec:
+            env = environment_of(spec["id"], spec["kwargs"], schema, spec["time_limit"])
         kept = {key: plain(metadata[key]) for key in metadata.keys() - STORAGE_KEYS}
         source = {"format": "minari", "alignment": ALIGNMENT}
         attributes: dict[str, Any] = {"source": source, "minari": kept}
@@ -92,22 +103,15 @@ def read(path: Path) -> Iterator[Source]:
                 schema, env, attributes = sidecar.schema, sidecar.env, sidecar.attributes
             else:
                 losses.note(MISMATCH)
-        episodes = _episodes(scan, schema, _maker(metadata, env), losses)
+        episodes = _episodes(scan, schema, _maker(metadata, spec), losses)
         yield Source(schema, len(scan.numbers), episodes, losses, env, attributes)
 
 
-def _count(metadata: dict[str, Any], folder: Path) -> int:
-    count = metadata.get("total_episodes")
-    if not isinstance(count, int) or count < 0:
-        raise ConversionError(f"{folder / METADATA} has no number of episodes.", "", folder)
-    return count
-
-
-def _maker(metadata: dict[str, Any], env: dict[str, Any]) -> Provenance:
+def _maker(metadata: dict[str, Any], spec: dict[str, Any]) -> Provenance:
     """What Minari knows of the making of all episodes."""
     return Provenance(
-        env_id=str(env.get("id", "")),
-        env_kwargs=dict(env.get("kwargs", {})),
+        env_id=spec.get("id", ""),
+        env_kwargs=spec.get("kwargs", {}),
         policy=str(metadata.get("algorithm_name", "")),
         code_version=f"minari {metadata.get('minari_version', 'of unknown version')}",
     )
@@ -167,15 +171,9 @@ def _origin(
 ) -> tuple[int | None, Provenance]:
     """Seed and provenance: wmtk's own record, or Minari's attributes passed through."""
     if EPISODE_KEY in attributes:
-        record = parse_json(plain(attributes[EPISODE_KEY]), path)
-        try:
-            seed = record["seed"]
-            provenance = Provenance.from_json(checked_maker(record["provenance"]))
-            return None if seed is None else int(seed), provenance
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConversionError(
-                f"{path} holds a damaged record of an episode's origin ({error!r}).", "", path
-            ) from error
+        record = plain(parse_json(plain(attributes[EPISODE_KEY]), path))
+        origin = EpisodeOrigin.read(record, path, "Export the dataset again.")
+        return origin.seed, origin.provenance.value()
     kept = {str(k): plain(v) for k, v in attributes.items() if k not in _OWN_ATTRIBUTES}
     seed = attributes.get("seed")
     extra = {"minari": kept} if kept else {}

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wmtk.errors import ConversionError, MissingDependencyError
+from wmtk.documents import shallow
+from wmtk.errors import ConversionError, MissingDependencyError, WmtkError
 from wmtk.spaces import DTYPES, MAX_ROW_BYTES, Structure
 
 if TYPE_CHECKING:
@@ -49,10 +50,12 @@ def load_minari() -> ModuleType:
 def parse_space(text: Any, path: Path) -> gym.Space[Any]:
     """The space that Minari serialised; declared sizes are checked before it is built."""
     try:
-        document = json.loads(text)
+        document = shallow(json.loads(text))
         _check(document, 0)
         space: gym.Space[Any] = load_minari().serialization.deserialize_space(document)
-    except (ValueError, TypeError, KeyError, AssertionError, AttributeError) as error:
+    except WmtkError:
+        raise
+    except Exception as error:  # gymnasium's spaces raise all kinds
         raise ConversionError(
             f"{path} describes a space that cannot be read ({error}).",
             "Supported: Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these.",
@@ -113,10 +116,15 @@ def nested(structure: Structure) -> Structure:
     return {"dict": children}
 
 
-def environment(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Id and keyword arguments of the environment, from Minari's env_spec; nothing is made."""
+def env_spec(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Id, keyword arguments and time limit from Minari's env_spec; nothing is made."""
     try:
         spec = json.loads(metadata["env_spec"])
-        return {"id": str(spec["id"]), "kwargs": dict(spec.get("kwargs") or {})}
-    except (KeyError, TypeError, ValueError):
+        limit = spec.get("max_episode_steps")
+        return {
+            "id": str(spec["id"]),
+            "kwargs": dict(spec.get("kwargs") or {}),
+            "time_limit": limit if type(limit) is int else None,
+        }
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return {}

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.datasets.convert.foreign import DAMAGED_ZIP, check_size, native_dtype, refuse_link
+from wmtk.datasets.convert.foreign import DAMAGED_ZIP, check_size, native_dtype, open_zip
 from wmtk.errors import ConversionError
 
 MAX_MEMBERS = 1024
@@ -31,11 +31,8 @@ class NpzFile:
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path = path
         self._archive = archive
-        members = archive.infolist()
-        if len(members) > MAX_MEMBERS:
-            raise self._refused(f"has {len(members):,} members")
         self._members = {}
-        for member in members:
+        for member in archive.infolist():
             name = member.filename
             if not name.endswith(".npy") or name.startswith("/") or ".." in name or "\\" in name:
                 raise self._refused(f"has a member named {name!r}")
@@ -83,6 +80,8 @@ class NpzFile:
         else:
             shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
         native_dtype(dtype, repr(key), self.path)
+        if any(length < 0 for length in shape):
+            raise self._refused(f"declares an impossible shape of {key!r}")
         size = dtype.itemsize
         for length in shape:
             size *= length
@@ -92,12 +91,5 @@ class NpzFile:
 
 @contextlib.contextmanager
 def open_npz(path: Path) -> Iterator[NpzFile]:
-    refuse_link(path)
-    try:
-        archive = zipfile.ZipFile(path)
-    except DAMAGED_ZIP as error:
-        raise ConversionError(
-            f"{path} is no readable npz file ({error}).", "Copy it again from its source.", path
-        ) from error
-    with archive:
+    with open_zip(path, MAX_MEMBERS) as archive:
         yield NpzFile(path, archive)

@@ -11,13 +11,16 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from wmtk.datasets.convert.foreign import plain
+from pydantic import Field
+
+from wmtk.datasets.convert.foreign import ForeignDocument, plain
 from wmtk.datasets.convert.format import Losses
 from wmtk.datasets.dataset import Dataset
-from wmtk.datasets.episode import Episode, Provenance
-from wmtk.datasets.schema import Schema
+from wmtk.datasets.episode import Episode, Provenance, ProvenanceRecord
+from wmtk.datasets.schema import Schema, SchemaDocument
+from wmtk.documents import FreeForm, Items
 from wmtk.errors import ConversionError, SpaceError
 
 KEY = "wmtk"
@@ -93,22 +96,20 @@ class Sidecar:
 
     @classmethod
     def from_json(cls, data: Any, path: Path) -> Sidecar:
-        try:
-            if data["version"] > VERSION:
-                raise ConversionError(
-                    f"{path} was exported by a newer wmtk.", "Update wmtk to import it.", path
-                )
-            records = data.get("episodes")
-            episodes = None if records is None else EpisodeRecords(**_columns(records))
-            schema = Schema.from_json(data["schema"])
-            env, attributes = plain(dict(data["env"])), plain(dict(data["attributes"]))
-            return cls(schema, env, attributes, episodes)
-        except (KeyError, TypeError, ValueError, AttributeError, SpaceError) as error:
+        hint = "Remove it to import the file without, or export the dataset again."
+        version = data.get("version") if isinstance(data, dict) else None
+        if isinstance(version, int) and version > VERSION:
             raise ConversionError(
-                f"{path} holds a damaged wmtk description ({error!r}).",
-                "Remove it to import the file without, or export the dataset again.",
-                path,
-            ) from error
+                f"{path} was exported by a newer wmtk.", "Update wmtk to import it.", path
+            )
+        document = WmtkDescription.read(plain(data), path, hint)
+        try:
+            schema = document.schema_.value()
+        except SpaceError as error:
+            message = f"{path} holds a damaged wmtk description: {error.message}"
+            raise ConversionError(message, hint, path) from error
+        records = None if document.episodes is None else document.episodes.value()
+        return cls(schema, document.env, document.attributes, records)
 
     @classmethod
     def matching(
@@ -147,25 +148,37 @@ def describes(declared: Schema, found: Schema, rename: Callable[[str], str] = st
     )
 
 
-def _columns(data: Any) -> dict[str, Any]:
-    lengths = [int(value) for value in data["lengths"]]
-    seeds = [None if value is None else int(value) for value in data["seeds"]]
-    ends = [int(value) for value in data["ends"]]
-    makers = [checked_maker(maker) for maker in data["makers"]]
-    made_by = [int(value) for value in data["made_by"]]
-    return {
-        "lengths": lengths,
-        "seeds": seeds,
-        "ends": ends,
-        "makers": makers,
-        "made_by": made_by,
-    }
+class RecordsDocument(ForeignDocument):
+    """`EpisodeRecords` as they are stored."""
+
+    lengths: Items[int]
+    seeds: Items[int | None]
+    ends: Items[Annotated[int, Field(ge=0, le=3)]]
+    makers: Items[ProvenanceRecord]
+    made_by: Items[int]
+
+    def value(self) -> EpisodeRecords:
+        return EpisodeRecords(
+            lengths=list(self.lengths),
+            seeds=list(self.seeds),
+            ends=list(self.ends),
+            makers=[maker.model_dump() for maker in self.makers],
+            made_by=list(self.made_by),
+        )
 
 
-def checked_maker(maker: Any) -> dict[str, Any]:
-    """A provenance record whose fields have the types that they should have."""
-    known = Provenance().to_json()
-    found = {key: plain(value) for key, value in dict(maker).items() if key in known}
-    if any(type(value) is not type(known[key]) for key, value in found.items()):
-        raise ValueError("a provenance record of the wrong types")
-    return found
+class WmtkDescription(ForeignDocument):
+    """wmtk's own description in a foreign file."""
+
+    version: int
+    schema_: SchemaDocument = Field(alias="schema")
+    env: FreeForm
+    attributes: FreeForm
+    episodes: RecordsDocument | None = None
+
+
+class EpisodeOrigin(ForeignDocument):
+    """Seed and provenance of one episode, where a format keeps attributes of episodes."""
+
+    seed: int | None
+    provenance: ProvenanceRecord

@@ -7,22 +7,14 @@ import zipfile
 from pathlib import Path
 from typing import Protocol
 
-from wmtk.datasets.convert.foreign import (
-    DAMAGED_ZIP,
-    MAX_FILES,
-    MAX_FREE_BYTES,
-    MAX_RATIO,
-    refuse_link,
-)
+from wmtk.datasets.convert.foreign import DAMAGED_ZIP, MAX_FILES, read_file, refuse_link
 from wmtk.errors import ConversionError
-
-MAX_FILE_BYTES = 2 * 2**30  # one chunk as stored
 
 
 class Store(Protocol):
     path: Path
 
-    def read(self, key: str) -> bytes | None: ...
+    def read(self, key: str, limit: int) -> bytes | None: ...
 
     def names(self, folder: str) -> list[str]: ...
 
@@ -46,16 +38,12 @@ class FolderStore:
             path = refuse_link(path / component)
         return path
 
-    def read(self, key: str) -> bytes | None:
+    def read(self, key: str, limit: int) -> bytes | None:
+        """The content of a file of at most `limit` bytes; None if there is none."""
         path = self._locate(key)
-        try:
-            if path.stat().st_size > MAX_FILE_BYTES:
-                raise _refused(path, "is too large for a chunk")
-            return path.read_bytes()
-        except FileNotFoundError:
+        if not os.path.lexists(path):
             return None
-        except OSError as error:
-            raise _refused(path, f"cannot be read ({error.strerror})") from error
+        return read_file(path, limit, "what it holds")
 
     def names(self, folder: str) -> list[str]:
         path = self._locate(folder)
@@ -66,30 +54,26 @@ class FolderStore:
 
     def size(self, folder: str) -> int:
         path = self._locate(folder)
-        return sum(refuse_link(path / name).stat().st_size for name in self.names(folder))
+        return sum(self._stored(path / name) for name in self.names(folder))
+
+    @staticmethod
+    def _stored(path: Path) -> int:
+        status = refuse_link(path).stat()
+        return min(status.st_size, max(status.st_blocks, 8) * 512)
 
 
 class ZipStore:
     """A zip archive, read in place; the hierarchy may lie inside a folder of it."""
 
-    def __init__(self, path: Path, landmark: str) -> None:
-        self.path = refuse_link(path)
-        try:
-            self._archive = zipfile.ZipFile(path)
-        except DAMAGED_ZIP as error:
-            raise _refused(path, f"is no readable zip archive ({error})") from error
-        members = self._archive.infolist()
-        if len(members) > MAX_FILES:
-            raise _refused(path, f"holds {len(members):,} files")
+    def __init__(self, path: Path, archive: zipfile.ZipFile, landmark: str) -> None:
+        self.path = path
+        self._archive = archive
         roots = set()
         self._members = {}
-        for member in members:
+        for member in archive.infolist():
             name = member.filename
             if name.startswith("/") or "\\" in name or ".." in name.split("/") or ":" in name:
                 raise _refused(path, f"has a member named {name!r}")
-            limit = max(MAX_FREE_BYTES, member.compress_size * MAX_RATIO)
-            if member.file_size > min(limit, MAX_FILE_BYTES):
-                raise _refused(path, f"unpacks {name!r} to {member.file_size:,} bytes")
             if name == landmark or name.endswith(f"/{landmark}"):
                 roots.add(name.removesuffix(landmark))
             self._members[name] = member
@@ -97,10 +81,12 @@ class ZipStore:
             raise _refused(path, f"holds {len(roots)} hierarchies with {landmark} instead of one")
         self._root = roots.pop()
 
-    def read(self, key: str) -> bytes | None:
+    def read(self, key: str, limit: int) -> bytes | None:
         member = self._members.get(self._root + key)
         if member is None:
             return None
+        if member.file_size > limit:
+            raise _refused(self.path, f"unpacks {key!r} to {member.file_size:,} bytes")
         try:
             with self._archive.open(member) as file:
                 return file.read(member.file_size)
@@ -116,6 +102,3 @@ class ZipStore:
         prefix = f"{self._root}{folder}/"
         members = self._members.items()
         return sum(member.file_size for name, member in members if name.startswith(prefix))
-
-    def close(self) -> None:
-        self._archive.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wmtk.datasets import durable
+from wmtk.datasets.convert import hdf5
 from wmtk.datasets.convert.format import (
     ExportReport,
     Format,
@@ -16,6 +17,7 @@ from wmtk.datasets.convert.format import (
     Progress,
     Source,
 )
+from wmtk.datasets.convert.unknown_hdf5 import unknown_hdf5
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
 from wmtk.errors import ConversionError, EpisodeError, SpaceError, UsageError
@@ -30,6 +32,8 @@ def run_import(
     """Read `source` into a new dataset at `target`."""
     _check_options(format, format.import_options, options)
     if not format.recognises(source):
+        if hdf5.is_hdf5(source):
+            raise unknown_hdf5(source, f"  {format.name}: {format.description}")
         raise ConversionError(
             f"{source} is not of the format {format.name}.",
             f"Expected: {format.description}.",
@@ -62,20 +66,25 @@ def _append_all(dataset: Dataset, source: Source, path: Path, progress: Progress
     most = max(1, min(BATCH_STEPS, BATCH_BYTES // dataset.schema.row_bytes))
     for number, episode in enumerate(source.episodes):
         try:
-            episode.check(dataset.schema)
+            episode.check_form(dataset.schema)
         except EpisodeError as error:
             raise ConversionError(
                 f"Episode {number} of {path}: {error.message}", error.hint, path
             ) from error
+        for breach in episode.breaches(dataset.schema):
+            source.losses.note(
+                f"In {{n}} episodes {breach.key} goes beyond the bounds that the source declares: "
+                "stored as it is."
+            )
         batch.append(episode)
         steps += episode.length
         if steps >= most:
-            dataset.append(batch)
+            dataset.append(batch, bounds=False)
             batch, steps = [], 0
         if progress is not None:
             progress(number + 1, source.total)
     if batch:
-        dataset.append(batch)
+        dataset.append(batch, bounds=False)
 
 
 def run_export(

@@ -13,17 +13,25 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numcodecs.blosc import Blosc
 from numcodecs.lz4 import LZ4
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
+from pydantic import Field
 
-from wmtk.datasets.convert.foreign import check_size, native_dtype, parse_json
+from wmtk.datasets.convert.foreign import (
+    MAX_JSON_BYTES,
+    ForeignDocument,
+    check_size,
+    native_dtype,
+    parse_json,
+)
 from wmtk.datasets.convert.stores import Store
 from wmtk.datasets.shard import chunk_rows
+from wmtk.documents import Items
 from wmtk.errors import ConversionError
 from wmtk.spaces import ArraySpec
 
@@ -67,6 +75,24 @@ DECODERS: dict[str | None, Callable[[bytes, int], bytes]] = {
 }
 
 
+class _Compressor(ForeignDocument):
+    id: str
+
+
+class ZarrV2Array(ForeignDocument):
+    """The .zarray of an array."""
+
+    zarr_format: Literal[2]
+    shape: Annotated[Items[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=32)]
+    chunks: Items[Annotated[int, Field(ge=1)]]
+    dtype: str
+    compressor: _Compressor | None = None
+    filters: Any = None
+    order: Literal["C", "F"]
+    fill_value: Any = None
+    dimension_separator: Literal[".", "/"] = "."
+
+
 @dataclass(frozen=True)
 class Layout:
     """What a .zarray says, checked."""
@@ -88,30 +114,18 @@ class Layout:
 
     @classmethod
     def parse(cls, document: dict[str, Any], path: Path) -> Layout:
+        found = ZarrV2Array.read(document, path, "It is damaged: copy it again.")
         try:
-            shape = tuple(int(n) for n in document["shape"])
-            chunks = tuple(int(n) for n in document["chunks"])
-            written = document["dtype"]
-            compressor = (document.get("compressor") or {}).get("id")
-            separator = document.get("dimension_separator", ".")
-            sane = (
-                document["zarr_format"] == 2
-                and isinstance(written, str)
-                and len(shape) == len(chunks) >= 1
-                and min(shape) >= 0
-                and min(chunks) >= 1
-                and separator in (".", "/")
-                and document["order"] in ("C", "F")
-            )
-            if not sane:
-                raise ValueError("impossible values")
-            dtype = np.dtype(written)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ConversionError(
-                f"{path} does not describe a zarr v2 array of numbers ({error!r}).", "", path
-            ) from error
+            dtype = np.dtype(found.dtype)
+        except (TypeError, ValueError, SyntaxError) as error:
+            message = f"{path} declares the dtype {found.dtype!r}, which there is not."
+            raise ConversionError(message, "It is damaged: copy it again.", path) from error
+        if len(found.shape) != len(found.chunks):
+            message = f"{path} has shape {found.shape}, but chunks of {found.chunks}."
+            raise ConversionError(message, "It is damaged: copy it again.", path)
+        compressor = found.compressor.id if found.compressor else None
         native_dtype(dtype, "The array", path)
-        if compressor not in DECODERS or document.get("filters"):
+        if compressor not in DECODERS or found.filters:
             known = ", ".join(name for name in DECODERS if name)
             what = f"the codec {compressor!r}" if compressor not in DECODERS else "filters"
             raise ConversionError(
@@ -119,9 +133,16 @@ class Layout:
                 f"Read: {known}, without filters. Re-encode the array with one of them.",
                 path,
             )
-        fill = document.get("fill_value")
-        fill = fill if isinstance(fill, int | float | bool) else 0
-        return cls(shape, chunks, dtype, compressor, document["order"], fill, separator)
+        fill = found.fill_value if isinstance(found.fill_value, int | float | bool) else 0
+        return cls(
+            found.shape,
+            found.chunks,
+            dtype,
+            compressor,
+            found.order,
+            fill,
+            found.dimension_separator,
+        )
 
 
 class ArrayReader:
@@ -131,7 +152,7 @@ class ArrayReader:
         self._store = store
         self._key = key
         self.path = store.path / key
-        document = store.read(f"{key}/.zarray")
+        document = store.read(f"{key}/.zarray", MAX_JSON_BYTES)
         if document is None:
             raise ConversionError(f"{self.path} is no array.", "", self.path)
         self.layout = Layout.parse(parse_json(document, self.path / ".zarray"), self.path)
@@ -144,7 +165,9 @@ class ArrayReader:
         nbytes = self.layout.dtype.itemsize
         for length in self.layout.shape:
             nbytes *= length
-        check_size(nbytes, store.size(key), "The array", self.path)
+        stored = store.size(key)
+        check_size(nbytes, stored, "The array", self.path)
+        check_size(self.layout.chunk_bytes, stored, "A chunk", self.path)
         self.missing = 0  # chunks that are not stored and read as the fill value
         self._cached: tuple[int, NDArray[Any]] | None = None
 
@@ -185,7 +208,9 @@ class ArrayReader:
     def _chunk(self, index: tuple[int, ...]) -> NDArray[Any]:
         layout = self.layout
         name = layout.separator.join(map(str, index))
-        data = self._store.read(f"{self._key}/{name}")
+        # No codec makes random bytes longer than this.
+        limit = layout.chunk_bytes + layout.chunk_bytes // 8 + 2**16
+        data = self._store.read(f"{self._key}/{name}", limit)
         if data is None:
             self.missing += 1
             return np.full(layout.chunks, layout.fill, layout.dtype)

@@ -1,0 +1,149 @@
+"""What an HDF5 file of no known format holds, and the Python lines that import it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wmtk.datasets.convert import hdf5
+from wmtk.errors import ConversionError, MissingDependencyError
+
+NEEDED = ("observations", "actions", "rewards", "terminals")
+LISTED, VISITED = 30, 1000  # arrays
+EPISODE = re.compile(r"(?P<parent>.*/)?(?P<episode>[^/]*\d)/(?P<array>.+)")
+OBSERVATION = re.compile(r"obs|state|image|pixel|frame|camera|qpos|qvel", re.IGNORECASE)
+ACTION = re.compile(r"act", re.IGNORECASE)
+REWARD = re.compile(r"rew|(^|/)r$", re.IGNORECASE)
+END = re.compile(r"term|done|timeout|(^|/)ends?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which array is taken for what; `parent` is the group of the episodes' groups, if any."""
+
+    observations: tuple[str, ...]
+    action: str
+    reward: str | None
+    end: str | None
+    parent: str | None
+
+
+def unknown_hdf5(path: Path, formats: str) -> ConversionError:
+    """The error for an HDF5 file that has none of the formats."""
+    try:
+        with hdf5.open_hdf5(path) as file, hdf5.guarded(path):
+            arrays = _arrays(file)
+    except (ConversionError, MissingDependencyError) as error:
+        return ConversionError(error.message, error.hint, path)
+    lines = [f"  {name!r}: {shape}, {dtype}" for name, (shape, dtype) in arrays.items()]
+    more = f"\n  … and {len(lines) - LISTED:,} more" if len(lines) > LISTED else ""
+    found = "\n".join(lines[:LISTED]) + more if lines else "  no array"
+    missing = [name for name in NEEDED if name not in arrays]
+    message = (
+        f"{path} is an HDF5 file, but has none of the formats that can be imported. It holds:\n"
+        f"{found}\nThe format d4rl needs {', '.join(NEEDED)}, with one row per step; there is no "
+        f"{', '.join(missing)}."
+    )
+    roles = _roles(arrays)
+    if roles is None:
+        return ConversionError(message, f"The formats are:\n{formats}", path)
+    hint = f"These Python lines import it; check the names:\n\n{python_lines(path, roles)}"
+    return ConversionError(message, hint, path)
+
+
+def _arrays(file: Any) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and dtype of each array by its path; links are not followed."""
+    found: dict[str, tuple[tuple[int, ...], str]] = {}
+
+    def visit(name: str, node: Any) -> bool | None:
+        if not hdf5.is_group(node) and node.shape is not None:
+            found[name] = tuple(node.shape), str(node.dtype)
+        return True if len(found) >= VISITED else None
+
+    file.visititems(visit)
+    return found
+
+
+def _roles(arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Roles | None:
+    """A guess by the names; None without observations and actions."""
+    rows = {name: kind for name, kind in arrays.items() if kind[0] and kind[1] != "object"}
+    matches = [match for name in rows if (match := EPISODE.fullmatch(name))]
+    parent = None
+    if 2 * len(matches) > len(rows):
+        parent = (matches[0]["parent"] or "").rstrip("/")
+        episode = matches[0]["episode"]
+        inside = [m["array"] for m in matches if m["episode"] == episode]
+    else:
+        inside = list(rows)
+    inside = [name for name in inside if "next" not in name.lower()]
+    action, reward, end = (_first(kind, inside) for kind in (ACTION, REWARD, END))
+    taken = {action, reward, end}
+    seen = tuple(n for n in inside if n not in taken and OBSERVATION.search(n) and _own(n))
+    if action is None or not seen:
+        return None
+    return Roles(seen, action, reward, end, parent)
+
+
+def _own(name: str) -> bool:
+    return not (ACTION.search(name) or REWARD.search(name) or END.search(name))
+
+
+def _first(pattern: re.Pattern[str], names: Iterable[str]) -> str | None:
+    return next((name for name in names if pattern.search(name)), None)
+
+
+def python_lines(path: Path, roles: Roles) -> str:
+    """A program that writes the episodes of the file to a dataset."""
+    keys = {name: _key(name, roles.observations) for name in roles.observations}
+    obs = ", ".join(f"{key!r}: group[{name!r}][()]" for name, key in keys.items())
+    reward = f"group[{roles.reward!r}][()].reshape(-1)" if roles.reward else "np.zeros(len(action))"
+    end = f"group[{roles.end!r}][()].reshape(-1)" if roles.end else "np.zeros(len(action))"
+    groups = "[file]"
+    if roles.parent is not None:
+        top = f"file[{roles.parent!r}]" if roles.parent else "file"
+        groups = f"{top}.values()"
+    return f"""\
+import h5py
+import numpy as np
+from wmtk.datasets import Dataset, Episode, Schema
+from wmtk.spaces import ArraySpec
+
+def episodes(file):
+    for group in {groups}:
+        obs = {{{obs}}}
+        action = group[{roles.action!r}][()]
+        reward = {reward}
+        ended = {end} > 0  # at the last step of an episode
+        last = len(action) - 1
+        start = 0
+        for stop in sorted({{*np.flatnonzero(ended).tolist(), last}}):
+            rows = [min(t, last) for t in range(start, stop + 2)]  # T+1 observations
+            rows[-1] = stop  # the one after the last action is not there: it is repeated
+            seen = [{{key: values[t] for key, values in obs.items()}} for t in rows]
+            yield seen, action[start:stop + 1], reward[start:stop + 1], bool(ended[stop])
+            start = stop + 1
+
+with h5py.File({str(path)!r}) as file:
+    first, action, *_ = next(episodes(file))
+    spec = ArraySpec("box", action.shape[1:], action.dtype.name)
+    if action.ndim == 1 and action.dtype.kind in "iu":  # give the number of actions if you know it
+        count = max(int(a.max()) for _, a, *_ in episodes(file)) + 1
+        spec = ArraySpec("discrete", (), action.dtype.name, 0, count - 1)
+    obs = {{k: ArraySpec("box", v.shape, v.dtype.name) for k, v in first[0].items()}}
+    schema = Schema(obs, spec)
+    with Dataset.create({str(path.with_suffix(".zarr"))!r}, schema) as dataset:
+        for seen, action, reward, terminated in episodes(file):
+            dataset.append(Episode.from_transitions(
+                schema, seen, action, reward, terminated=terminated, truncated=False))
+"""
+
+
+def _key(name: str, names: Iterable[str]) -> str:
+    """The observation key of an array: the last part of its name, where that is enough."""
+    short = name.rpartition("/")[2]
+    same = [other for other in names if other.rpartition("/")[2] == short]
+    key = name if len(same) > 1 else short
+    return re.sub(r"[^\w/]", "_", key, flags=re.ASCII)

@@ -1,0 +1,77 @@
+"""A dataset with its images in another size, as bytes (size, size, channels)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wmtk.datasets.checks import Progress
+from wmtk.datasets.dataset import Dataset
+from wmtk.datasets.episode import Episode
+from wmtk.datasets.transform import PathOrDataset, TransformReport, open_source, write_new
+from wmtk.errors import UsageError
+from wmtk.observations import IMAGE_SIZE, ObsCodec, images_of
+from wmtk.spaces import SMALLEST_PICTURE
+
+
+def resize(
+    source: PathOrDataset,
+    target: str | os.PathLike[str],
+    size: int = IMAGE_SIZE,
+    *,
+    keys: Sequence[str] | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> TransformReport:
+    """Every episode of a dataset with its images resized to size × size, as a new dataset.
+
+    Images become bytes (size, size, channels), whatever their form was; each new pixel is the mean
+    of the area that it covers, the same as `data.image_size` makes of them while a model trains.
+    `keys` names the observation keys to resize, by default all images of 32×32 pixels or more.
+    """
+    if size < 1:
+        raise UsageError(f"Images of {size}×{size} cannot be made.", "Use a size of 1 or more.")
+    with contextlib.ExitStack() as stack:
+        dataset = open_source(source, stack)
+        obs = dataset.schema.obs
+        chosen = images_of(obs) if keys is None else list(keys)
+        if not chosen:
+            raise UsageError(
+                f"{dataset.path} holds no images of {SMALLEST_PICTURE}×{SMALLEST_PICTURE} or more.",
+                f"Name the keys to resize with --keys. There are: {', '.join(obs)}.",
+            )
+        codec = ObsCodec(obs, image_size=size, obs_keys=chosen, as_image=chosen)
+        changed = [key for key in chosen if codec.changes(key)]
+        if not changed:
+            raise UsageError(
+                f"The images of {dataset.path} are {size}×{size} already.", "Use another --size."
+            )
+
+        def resized(episode: Episode) -> Episode:
+            new = {key: codec.rows(key, episode.obs[key]) for key in changed}
+            return replace(episode, obs={**episode.obs, **new})
+
+        schema = replace(dataset.schema, obs={**obs, **{key: codec.specs[key] for key in changed}})
+        return write_new(
+            [(dataset, dataset.episodes)],
+            Path(target),
+            schema,
+            "resize",
+            overwrite,
+            progress,
+            change=resized,
+            env=_env(dataset, changed, size),
+        )
+
+
+def _env(dataset: Dataset, changed: Sequence[str], size: int) -> dict[str, Any]:
+    """The description of the task, which resizes images of bytes in the same way by an option."""
+    env = dict(dataset.env)
+    pictures = images_of(dataset.schema.obs, plain=True)
+    if env.get("kind") in ("gymnasium", "module", "entry_point") and set(pictures) == set(changed):
+        env["size"] = size
+    return env
