@@ -65,6 +65,19 @@ class EpisodeError(DatasetError):
     """An episode that does not fit the dataset's schema; it was not written."""
 
 
+class BoundsError(EpisodeError):
+    """An episode with an action or observation beyond the bounds that its space declares.
+
+    `key` is the array's path, such as "action" or "obs/state".
+    """
+
+    def __init__(
+        self, message: str, hint: str = "", path: Path | None = None, key: str = ""
+    ) -> None:
+        super().__init__(message, hint, path)
+        self.key = key
+
+
 class SchemaMismatchError(DatasetError):
     """Two datasets (or a dataset and a model) whose spaces differ."""
 
@@ -77,6 +90,14 @@ class StorageFullError(DatasetError):
     """The disk is full; what was acknowledged before is intact."""
 
 
+class StorageError(DatasetError):
+    """The folder or the storage below it is gone or fails; what was acknowledged is intact."""
+
+
+class OtherHostError(DatasetError):
+    """Another machine writes to the dataset, over a network file system."""
+
+
 class TagError(DatasetError):
     """A tag that does not exist, exists already, or has an unusable name."""
 
@@ -87,6 +108,10 @@ class ConversionError(DatasetError):
 
 class TaskError(UsageError):
     """A task or an option of a task that does not exist or makes no sense."""
+
+
+class UntrustedEnvError(UsageError):
+    """A file names an environment whose code would run, and the user has not allowed it."""
 
 
 class EnvCreationError(WmtkError):

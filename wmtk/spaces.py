@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +27,8 @@ DTYPES = frozenset(
 KINDS = ("box", "discrete", "multi_discrete", "multi_binary")
 MAX_ROW_BYTES = 64 * 2**20  # one row of one array: a 4k RGB float frame and more
 MAX_DIMS = 16
-SMALLEST_PICTURE = 32  # pixels; smaller uint8 arrays are grids of symbols
+SMALLEST_PICTURE = 32  # pixels of a side; smaller arrays are learned as vectors by default
+CHANNELS = (1, 3, 4)  # of pictures
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 MAX_NAME = 64
 
@@ -81,7 +81,7 @@ class ArraySpec:
                 f"and a row at most {MAX_ROW_BYTES // 2**20} MiB.",
             )
         fits = _fits(self, self.low) and _fits(self, self.high)
-        if not fits or (self.kind != "box" and (self.bound("low") > self.bound("high")).any()):
+        if not fits or (self.bound("low") > self.bound("high")).any():
             raise SpaceError(
                 f"The bounds of a {self.kind} space of shape {self.shape} and dtype {self.dtype} "
                 "do not fit it.",
@@ -99,8 +99,43 @@ class ArraySpec:
 
     @property
     def is_image(self) -> bool:
-        """Whether rows look like pictures: uint8, (height, width, 1 or 3 or 4 channels)."""
-        return self.dtype == "uint8" and len(self.shape) == 3 and self.shape[-1] in (1, 3, 4)
+        """Whether rows are pictures: bytes (H, W, C) of any size, other forms from 32×32 on.
+
+        Other forms are (C, H, W) and (H, W), and other numbers whose `image_range` is known.
+        """
+        plain = self.dtype == "uint8" and len(self.shape) == 3 and self.shape[-1] in CHANNELS
+        shape = self.image_shape(1 if plain else SMALLEST_PICTURE)
+        return shape is not None and self.image_range is not None
+
+    @property
+    def looks_like_image(self) -> bool:
+        """Whether rows have the size of pictures, though not the form or a known range."""
+        return sum(side >= SMALLEST_PICTURE for side in self.shape) > 1 and not self.is_image
+
+    def image_shape(self, smallest: int = 1) -> tuple[int, int, int] | None:
+        """Height, width and channels of (H, W, C), (C, H, W) or (H, W); None for other shapes."""
+        if self.kind not in ("box", "multi_binary") or len(self.shape) not in (2, 3):
+            return None
+        height, width, channels = (*self.shape, 1)[:3]
+        if channels not in CHANNELS:
+            channels, height, width = self.shape
+        fits = channels in CHANNELS and min(height, width) >= smallest
+        return (height, width, channels) if fits else None
+
+    @property
+    def image_range(self) -> tuple[float, float] | None:
+        """The numbers that are black and white: the declared bounds; None if they are not known.
+
+        Bytes reach from 0 to 255. The limits of other dtypes say nothing of pictures, except
+        those of bool and uint16.
+        """
+        if self.dtype == "uint8":
+            return 0.0, 255.0
+        low, high = float(self.bound("low").min()), float(self.bound("high").max())
+        limits = _limits(np.dtype(self.dtype))
+        exact = self.dtype in ("bool", "uint16") or self.kind == "multi_binary"
+        bounded = high < limits[1] and (low > limits[0] or limits[0] == 0)
+        return (low, high) if (exact or bounded) and low < high else None
 
     @property
     def n(self) -> int:
@@ -127,6 +162,23 @@ class ArraySpec:
         filled = [limit if element is None else element for element in value]
         return np.array(filled, dtype).reshape(self.shape)
 
+    def first_outside(self, rows: NDArray[Any]) -> tuple[int, ...] | None:
+        """The index in `rows`, of shape (n, …), of the first element beyond the bounds.
+
+        Floats may pass a bound by a rounding error. NaN is not beyond any bound.
+        """
+        dtype = np.dtype(self.dtype)
+        least, most = _limits(dtype) if dtype.kind in "iub" else (None, None)
+        if not len(rows) or (self.low in (None, least) and self.high in (None, most)):
+            return None
+        low, high = self.bound("low"), self.bound("high")
+        if dtype.kind == "f":
+            low, high = _rounded(low, -1), _rounded(high, 1)
+        if (rows.min(axis=0) >= low).all() and (rows.max(axis=0) <= high).all():
+            return None
+        beyond = np.argwhere((rows < low) | (rows > high))
+        return tuple(beyond[0].tolist()) if len(beyond) else None
+
     def zeros(self, rows: int) -> NDArray[Any]:
         return np.zeros((rows, *self.shape), self.dtype)
 
@@ -141,18 +193,6 @@ class ArraySpec:
             "low": plain(self.low),
             "high": plain(self.high),
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ArraySpec:
-        def frozen(bound: Any) -> Bound:
-            return tuple(bound) if isinstance(bound, list) else bound
-
-        try:
-            shape = tuple(operator.index(size) for size in data["shape"])
-            low, high = frozen(data.get("low")), frozen(data.get("high"))
-            return cls(data["kind"], shape, str(data["dtype"]), low, high)
-        except (KeyError, TypeError, ValueError) as error:
-            raise SpaceError(f"Not the description of a space: {data!r} ({error}).") from error
 
     @classmethod
     def from_array(cls, rows: NDArray[Any]) -> ArraySpec:
@@ -232,6 +272,15 @@ def _limits(dtype: np.dtype[Any]) -> tuple[float | int, float | int]:
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
+def _rounded(bound: NDArray[Any], sign: int) -> NDArray[np.float64]:
+    """A bound that values may pass by a rounding error of their dtype."""
+    slack = max(1e-5, 4 * float(np.finfo(bound.dtype).eps))
+    wide = bound.astype(np.float64)
+    size = np.maximum(1, np.abs(np.where(np.isfinite(wide), wide, 0)))
+    with np.errstate(over="ignore"):
+        return np.asarray(wide + sign * slack * size)
+
+
 def _compact(bound: NDArray[Any]) -> Bound:
     """A bound without repetition: None if infinite everywhere, one number if all are equal."""
     if bound.dtype.kind == "f":
@@ -249,9 +298,9 @@ def _compact(bound: NDArray[Any]) -> Bound:
 Structure = str | dict[str, Any]
 
 
-def flatten_space(space: gym.Space[Any]) -> tuple[Structure, dict[str, ArraySpec]]:
-    """The structure of an observation space and the specification of each leaf."""
-    leaves: dict[str, ArraySpec] = {}
+def leaf_spaces(space: gym.Space[Any]) -> tuple[Structure, dict[str, gym.Space[Any]]]:
+    """The structure of an observation space and the space of each leaf, whatever it is."""
+    leaves: dict[str, gym.Space[Any]] = {}
 
     def visit(node: gym.Space[Any], prefix: str) -> Structure:
         from gymnasium import spaces
@@ -262,15 +311,36 @@ def flatten_space(space: gym.Space[Any]) -> tuple[Structure, dict[str, ArraySpec
         if isinstance(node, spaces.Tuple):
             subs = enumerate(node.spaces)
             return {"tuple": [visit(sub, f"{prefix}_index_{i}/") for i, sub in subs]}
-        spec = ArraySpec.from_gymnasium(node)
-        key = prefix.rstrip("/") or ("image" if spec.dtype == "uint8" and spec.shape else "state")
-        leaves[check_key(key, "The observation key")] = spec
+        key = prefix.rstrip("/") or ("image" if node.dtype == np.uint8 and node.shape else "state")
+        leaves[check_key(key, "The observation key")] = node
         return key
 
     structure = visit(space, "")
     if not leaves:
         raise SpaceError(f"The observation space {space} holds no array.", "Add a key to it.")
     return structure, leaves
+
+
+def flatten_space(space: gym.Space[Any]) -> tuple[Structure, dict[str, ArraySpec]]:
+    """The structure of an observation space and the specification of each leaf."""
+    structure, leaves = leaf_spaces(space)
+    specs: dict[str, ArraySpec] = {}
+    refused: dict[str, SpaceError] = {}
+    for key, leaf in leaves.items():
+        try:
+            specs[key] = ArraySpec.from_gymnasium(leaf)
+        except SpaceError as error:
+            refused[key] = error
+    if not refused:
+        return structure, specs
+    if not specs:
+        raise next(iter(refused.values()))
+    lines = [f"  {key}: {error.message}" for key, error in refused.items()]
+    keys = ",".join(f"-{key}" for key in refused)
+    raise SpaceError(
+        "Observation keys that cannot be stored:\n" + "\n".join(lines),
+        f"Leave them out: --obs-keys={keys}, in Python obs_keys={keys!r}.",
+    )
 
 
 def unflatten_space(structure: Structure, leaves: Mapping[str, ArraySpec]) -> gym.Space[Any]:
@@ -295,7 +365,8 @@ def flatten_value(structure: Structure, value: Any) -> dict[str, Any]:
             leaves |= flatten_value(sub, value[name])
     else:
         for element, sub in zip(value, structure["tuple"], strict=True):
-            leaves |= flatten_value(sub, element)
+            if sub is not None:  # it is left out
+                leaves |= flatten_value(sub, element)
     return leaves
 
 

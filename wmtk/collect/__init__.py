@@ -3,8 +3,7 @@
 from wmtk.collect.collector import CollectReport, collect
 from wmtk.collect.evaluator import EvalReport, Trial, evaluate
 from wmtk.collect.mind import Mind, Recording
-from wmtk.collect.origin import task_of
-from wmtk.collect.play import PlayProgress
+from wmtk.collect.play import LONGEST_EPISODE, PlayProgress, most_steps
 from wmtk.collect.policy import (
     CallablePolicy,
     EpsilonGreedy,
@@ -13,9 +12,11 @@ from wmtk.collect.policy import (
     find_policy,
     load_policy,
 )
-from wmtk.collect.target import dataset_for, schema_of
+from wmtk.collect.target import dataset_for, schema_of, seed_words
+from wmtk.envs import task_of
 
 __all__ = [
+    "LONGEST_EPISODE",
     "CallablePolicy",
     "CollectReport",
     "EpsilonGreedy",
@@ -31,6 +32,8 @@ __all__ = [
     "evaluate",
     "find_policy",
     "load_policy",
+    "most_steps",
     "schema_of",
+    "seed_words",
     "task_of",
 ]

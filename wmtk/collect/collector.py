@@ -10,6 +10,7 @@ import numpy as np
 
 from wmtk.collect.play import Play, PlayProgress, make_plans
 from wmtk.collect.policy import Policy
+from wmtk.collect.target import seed_words
 from wmtk.collect.writer import BackgroundWriter
 from wmtk.datasets import Dataset
 from wmtk.envs import ResolvedTask
@@ -31,6 +32,9 @@ class CollectReport:
     dropped: int  # episodes that a failing environment spoiled
     seconds: float
     interrupted: bool
+    capacity: int | None = None  # steps beyond which the dataset evicts its oldest episodes
+    kept_steps: int = 0  # in the dataset now, those from before among them
+    kept_episodes: int = 0
 
     @property
     def steps_per_second(self) -> float:
@@ -54,18 +58,22 @@ def collect(
     """Play `steps` steps (in whole episodes, so a few more) or `episodes` episodes.
 
     Each of `envs` environments plays an equal share to the end of its last episode: nothing is
-    cut off, so that long episodes are not rarer than they should be. The environments are spread
-    over `workers` processes; 0 keeps them in this one. The same seed gives the same episodes in
-    the same order, however many workers there are. Ctrl-C commits what is whole and returns.
+    cut off, so that long episodes are not rarer than they should be. Only where a task has no time
+    limit, an episode that still runs when the share is played is cut there, as it is after
+    LONGEST_EPISODE steps, and is stored as truncated.
+
+    The environments are spread over `workers` processes; 0 keeps them in this one. The same seed
+    gives the same episodes in the same order, however many workers there are. Ctrl-C commits what
+    is whole and returns.
     """
-    if (steps is None) == (episodes is None) or min(steps or 1, episodes or 1, envs) < 1:
+    wanted = [number for number in (steps, episodes) if number is not None]
+    if len(wanted) != 1 or min(*wanted, envs) < 1:
         raise UsageError("Say how many steps or how many episodes to collect, 1 or more of either.")
     plans = make_plans(
         task,
         dataset.schema,
         policy,
-        # Going on with the same seed must not play the same episodes again.
-        seed=(seed, dataset.next_episode),
+        seed=seed_words(dataset, seed),
         steps=steps,
         episodes=episodes,
         envs=envs,
@@ -74,7 +82,8 @@ def collect(
     try:
         interrupted = play.run(plans, workers, timeout)
     except EnvironmentFailedError as error:
-        hint = f"What was whole before is in the dataset. {error.hint}"
+        kept = "What was whole before is in the dataset" if play.returns else "Nothing was stored"
+        hint = f"{kept}. {error.hint}"
         raise EnvironmentFailedError(error.message, hint) from error
     returns = play.returns
     return CollectReport(
@@ -89,4 +98,7 @@ def collect(
         dropped=play.dropped,
         seconds=play.seconds,
         interrupted=interrupted,
+        capacity=dataset.capacity,
+        kept_steps=dataset.num_steps,
+        kept_episodes=dataset.num_episodes,
     )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from wmtk.collect.mind import RECORDED, Mind, Recording, WatchedPolicy, discounted_returns
 from wmtk.collect.play import Play, PlayProgress, make_plans
-from wmtk.collect.policy import Policy
+from wmtk.collect.policy import CallablePolicy, Policy
 from wmtk.collect.target import schema_of
 from wmtk.datasets import Episode, Schema
-from wmtk.envs import ResolvedTask
+from wmtk.envs import ResolvedTask, resolve
 from wmtk.errors import UsageError
+from wmtk.representation import brief_repr
 from wmtk.scores import Evaluation
 
 # Part of every seed here, and of none in collecting: no episode of the training data is played.
@@ -43,6 +45,8 @@ class EvalReport:
     interrupted: bool
     recording: Recording | None = None
 
+    __repr__ = brief_repr
+
     @property
     def returns(self) -> tuple[float, ...]:
         return tuple(trial.total_reward for trial in self.trials)
@@ -67,8 +71,8 @@ class EvalReport:
 
 
 def evaluate(
-    task: ResolvedTask,
-    policy: Policy,
+    task: ResolvedTask | str,
+    policy: Policy | Callable[[Any], Any],
     *,
     episodes: int,
     seed: int,
@@ -78,35 +82,44 @@ def evaluate(
     schema: Schema | None = None,
     mind: Mind | None = None,
     record: bool = False,
+    longest: int | None = None,
     on_progress: Callable[[PlayProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> EvalReport:
     """Play exactly `episodes` episodes with a policy, and keep what came of them.
 
+    The policy may be a function from an observation to an action.
+
     Each of `envs` environments plays its share of them to the end, so that short ones do not count
     more; else everything is as in `collect`. With the policy's `mind` the critic's expectation is
-    compared with what came, and `record` keeps the first episode of the first environment. Ctrl-C
-    ends it with the episodes that are whole.
+    compared with what came, and `record` keeps the first episode of the first environment. A task
+    without a time limit is cut after `longest` steps, by default LONGEST_EPISODE. Ctrl-C ends it
+    with the episodes that are whole.
     """
     if min(episodes, envs) < 1:
         raise UsageError("An evaluation takes at least one episode, in one environment.")
-    watched = WatchedPolicy(policy, mind, record=record) if mind is not None else None
-    player = watched or policy
+    task = resolve(task) if isinstance(task, str) else task
+    schema = schema or schema_of(task)
+    actor = policy if isinstance(policy, Policy) else CallablePolicy(policy, schema.action)
+    watched = WatchedPolicy(actor, mind, record=record) if mind is not None else None
+    player = watched or actor
     kept = _Trials(player.name, watched, mind.discount if mind is not None else None, record)
     play = Play(player, kept, on_progress, on_message)
     plans = make_plans(
         task,
-        schema or schema_of(task),
+        schema,
         player,
         seed=(seed, EVALUATION),
         episodes=episodes,
         envs=envs,
+        stored=False,
+        longest=longest,
     )
     interrupted = play.run(plans, workers, timeout)
     trials = tuple(kept.trials)
     return EvalReport(
         task=task.task,
-        policy=policy.name,
+        policy=actor.name,
         seed=seed,
         trials=trials,
         discount=kept.discount,
@@ -133,6 +146,8 @@ class _Trials:
 
     def add(self, slot: int, episode: Episode) -> None:
         recorded = self._record and slot == RECORDED and self.recording is None
+        if recorded:
+            episode = episode.unpacked()  # it will be drawn
         if self._watched is None or self.discount is None:
             if recorded:
                 self.recording = Recording(episode, self._policy)

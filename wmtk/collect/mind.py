@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wmtk.collect.policy import Observation, Policy
 from wmtk.datasets import Episode
+from wmtk.representation import brief_repr
 
 Floats = NDArray[np.float64]
 RECORDED = 0  # the slot whose first episode is recorded
@@ -30,6 +31,9 @@ class Mind(Protocol):
     def transformed(self, rewards: Floats) -> Floats:
         """Rewards of the task in the unit of `values` and `rewards`."""
 
+    def prepared(self, obs: Observation) -> Observation:
+        """Observations (T, …) of the task as the model sees them."""
+
     def images(self, slots: Sequence[int]) -> Mapping[str, NDArray[np.uint8]]:
         """What the model takes the slots to look like, each (N, H, W, C)."""
 
@@ -45,6 +49,9 @@ class Recording:
     rewards: Floats | None = None  # (T+1,) as the model saw them
     true_rewards: Floats | None = None  # (T+1,) that came, in the unit of the model's
     images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # (T+1, H, W, C)
+    seen: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # what they show
+
+    __repr__ = brief_repr
 
 
 class WatchedPolicy:
@@ -92,6 +99,7 @@ class WatchedPolicy:
     def recording(self, episode: Episode, values: Floats) -> Recording:
         """What was seen and thought in the recorded slot's episode, which `finish` has seen."""
         self._record = False
+        seen = self._mind.prepared(episode.obs)
         return Recording(
             episode,
             self.name,
@@ -100,6 +108,7 @@ class WatchedPolicy:
             np.array(self._rewards),
             self.true_rewards(episode),
             {key: np.stack([shown[key] for shown in self._images]) for key in self._images[0]},
+            {key: seen[key] for key in self._images[0]},
         )
 
 

@@ -17,12 +17,13 @@ from wmtk.collect.slot import SlotPlan
 from wmtk.collect.workers import LocalWorker, ProcessWorker, Round, Worker
 from wmtk.datasets import Episode, Provenance, Schema
 from wmtk.envs import ResolvedTask
-from wmtk.errors import EnvironmentFailedError
+from wmtk.errors import EnvironmentFailedError, UsageError
 from wmtk.version import code_version
 
 ROUND_SECONDS = 0.3  # how long a policy that looks at nothing is left to play at a time
 LONGEST_ROUND = 512  # steps
 FAILURES_IN_A_ROW = 5
+LONGEST_EPISODE = 100_000  # steps, where a task has no time limit
 RECENT = 100  # episodes whose mean return is shown
 
 
@@ -45,11 +46,17 @@ def make_plans(
     steps: int | None = None,
     episodes: int | None = None,
     envs: int = 1,
+    stored: bool = True,
+    longest: int | None = None,
 ) -> list[SlotPlan]:
     """An equal share of the work for each of `envs` environments, or of fewer, if that is enough.
 
-    Whoever takes the first so many episodes to end gets too many short ones; shares do not.
+    Taking the first episodes to end would favor short ones; equal shares do not. A task
+    without a time limit may never end: its episodes are cut (see `most_steps`), after `longest`
+    steps or, by default, LONGEST_EPISODE.
     """
+    if min(seed) < 0:
+        raise UsageError(f"The seed {min(seed)} makes no sense.", "Use 0 or more.")
     envs = min(envs, episodes or envs)
     provenance = Provenance(
         env_id=task.env_id,
@@ -62,15 +69,26 @@ def make_plans(
     return [
         SlotPlan(
             number=number,
+            stored=stored,
             task=task,
             schema=schema,
             provenance=provenance,
             seed=seed,
             steps=None if steps is None else -(-steps // envs),
             episodes=None if episodes is None else (episodes + envs - 1 - number) // envs,
+            longest=(longest or LONGEST_EPISODE) if task.time_limit is None else None,
         )
         for number in range(envs)
     ]
+
+
+def most_steps(task: ResolvedTask, steps: int, envs: int) -> int:
+    """How many steps are played at most to record `steps` steps in `envs` environments.
+
+    With a time limit the episodes that run in the end are finished. Without one they are cut and
+    recorded as truncated.
+    """
+    return envs * (-(-steps // envs) + (task.time_limit or 1) - 1)
 
 
 class Sink(Protocol):
@@ -103,6 +121,7 @@ class Play:
         self._obs: dict[int, Observation] = {}
         self._under_way: dict[int, int] = {}  # by slot, steps
         self._failures_in_a_row = 0
+        self._told: set[str] = set()  # arrays beyond their bounds
         self._began = time.monotonic()
         self.returns: list[float] = []
         self.steps = self.played = self.dropped = 0
@@ -224,13 +243,23 @@ class Play:
             self._obs.pop(slot, None)
             self._under_way.pop(slot, None)
             self.dropped += 1
-            self._on_message(f"environment {slot}: episode dropped: {reason}")
+            key = result.beyond.get(slot)  # an environment that breaks its space does it often
+            if key is None or key not in self._told:
+                self._on_message(f"environment {slot}: episode dropped: {reason}")
+            if key is not None:
+                self._told.add(key)
         self._failures_in_a_row += result.incidents
         if result.failures and self._failures_in_a_row >= FAILURES_IN_A_ROW:
+            if key == "action":
+                raise EnvironmentFailedError(
+                    f"The policy chose actions out of bounds in {self._failures_in_a_row} episodes "
+                    f"in a row; the last time: {reason}",
+                    "Let the policy return actions within env.action_space.",
+                )
             raise EnvironmentFailedError(
                 f"The environment failed {self._failures_in_a_row} times without finishing an "
                 f"episode; the last time: {reason}",
-                "Mend the environment; `--workers 0` runs it in this process, where a debugger can "
+                "Fix the environment; `--workers 0` runs it in this process, where a debugger can "
                 "follow it.",
             )
 

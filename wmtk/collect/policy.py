@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ Observation = Mapping[str, NDArray[Any]]  # leaves by key, as wmtk.spaces.flatte
 DRAWN_AT_ONCE = 256  # random actions
 
 
+@runtime_checkable
 class Policy(Protocol):
     """Chooses actions for several environments at once; each has a slot of its own."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Episode, Provenance, Schema
+from wmtk.datasets.packed import RowBuffer
 from wmtk.envs import ResolvedTask
 from wmtk.errors import EpisodeError
 from wmtk.spaces import ArraySpec, flatten_value
@@ -27,6 +28,10 @@ class SlotPlan:
     seed: tuple[int, ...]
     steps: int | None  # go on until this many steps are recorded, in whole episodes
     episodes: int | None  # or this many episodes
+    # Steps after which an episode is cut, as it also is once `steps` are recorded: for tasks
+    # without a time limit, whose episodes may never end.
+    longest: int | None = None
+    stored: bool = True  # whether the episodes go into a dataset, whose bounds they must keep
     attempt: int = 0  # how often the environment was made anew: each has another seed
 
     @property
@@ -55,6 +60,14 @@ class Slot:
         )
 
     @property
+    def _must_cut(self) -> bool:
+        """Whether the episode is to end here, though its environment goes on."""
+        limits = (self.plan.longest, self.steps_left)
+        return limits[0] is not None and any(
+            limit is not None and self.under_way >= limit for limit in limits
+        )
+
+    @property
     def under_way(self) -> int:
         """Steps of the episode that is being recorded."""
         return len(self._actions)
@@ -71,8 +84,9 @@ class Slot:
             self._env = self.plan.task.make()
             seed = self.plan.env_seed
         obs, info = self._env.reset(seed=seed)
-        self._obs: list[dict[str, Any]] = []
-        self._infos: list[dict[str, Any]] = []
+        schema = self.plan.schema
+        self._obs = {key: RowBuffer(spec) for key, spec in schema.obs.items()}
+        self._infos = {key: RowBuffer(spec) for key, spec in schema.info.items()}
         self._actions: list[Any] = []
         self._rewards: list[float] = []
         self.begun = True
@@ -89,13 +103,18 @@ class Slot:
         kept = {
             key: _checked(f"obs/{key}", leaves[key], spec, step) for key, spec in schema.obs.items()
         }
-        self._obs.append(kept)
+        for key, row in kept.items():
+            self._obs[key].append(row)
         if schema.info:
             if missing := [key for key in schema.info if key not in info]:
                 raise EpisodeError(f"The info at step {step} lacks {missing}.")
-            self._infos.append(
-                {key: np.asarray(info[key], spec.dtype) for key, spec in schema.info.items()}
-            )
+            for key, spec in schema.info.items():
+                row = np.array(info[key], spec.dtype)
+                if row.shape != spec.shape:
+                    raise EpisodeError(
+                        f"info/{key} at step {step} has shape {row.shape}, not {spec.shape}."
+                    )
+                self._infos[key].append(row)
         return kept
 
     def step(self, action: NDArray[Any]) -> tuple[Mapping[str, NDArray[Any]], Episode | None]:
@@ -109,25 +128,36 @@ class Slot:
         if not np.isfinite(self._rewards[-1]):
             raise EpisodeError(f"The reward at step {len(self._actions)} is {reward}.")
         seen = self._record(obs, info)
+        truncated = truncated or (not terminated and self._must_cut)
         if not (terminated or truncated):
             return seen, None
-        episode = Episode.from_transitions(
-            self.plan.schema,
-            self._obs,
-            self._actions,
-            self._rewards,
-            terminated=bool(terminated),
-            truncated=bool(truncated),
-            infos=self._infos,
-            seed=self.plan.env_seed,
-            provenance=self.plan.provenance,
-        )
-        episode.check(self.plan.schema)
+        episode = self._episode(terminated=bool(terminated), truncated=bool(truncated))
         if self.steps_left is not None:
             self.steps_left -= episode.length
         if self.episodes_left is not None:
             self.episodes_left -= 1
         return (seen if self.done else self.begin()), episode
+
+    def _episode(self, *, terminated: bool, truncated: bool) -> Episode:
+        """What was recorded; rows that are many stay compressed."""
+        schema = self.plan.schema
+        action, reward = (spec.zeros(self.under_way + 1) for spec in (schema.action, schema.reward))
+        action[1:] = np.asarray(self._actions).reshape(action[1:].shape)
+        reward[1:] = self._rewards
+        episode = Episode(
+            obs={key: buffer.rows() for key, buffer in self._obs.items()},
+            action=action,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            info={key: buffer.rows() for key, buffer in self._infos.items()},
+            seed=self.plan.env_seed,
+            provenance=self.plan.provenance,
+        )
+        episode.check_form(schema)
+        if self.plan.stored:
+            episode.check_bounds(schema)
+        return episode
 
     def close(self) -> None:
         if self._env is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import time
 from collections import deque
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 
 from wmtk.collect.slot import Slot, SlotPlan
 from wmtk.datasets import Episode
-from wmtk.errors import WmtkError
+from wmtk.errors import BoundsError, WmtkError
 
+SAFE_PATH, HERE = "PYTHONSAFEPATH", "wmtk"  # the value tells that it was set here
 START = 60.0  # seconds that a process may take to start, before any environment can hang
 Actions = Mapping[int, Sequence[NDArray[Any]]]  # for each slot, the actions of the round
 
@@ -33,6 +35,7 @@ class Round:
     began: set[int] = field(default_factory=set)  # slots that are in a new episode
     done: set[int] = field(default_factory=set)  # slots whose plan is fulfilled
     failures: dict[int, str] = field(default_factory=dict)  # slots whose episode was dropped
+    beyond: dict[int, str] = field(default_factory=dict)  # of these, the array beyond its bounds
     incidents: int = 0  # faults behind them: a process that dies takes all its slots along
     under_way: dict[int, int] = field(default_factory=dict)  # steps of episodes that go on
     steps: int = 0
@@ -60,11 +63,9 @@ class SlotGroup:
             except Exception as error:  # whatever an environment raises
                 self._replace(number)
                 result.incidents += 1
-                result.failures[number] = (
-                    error.message
-                    if isinstance(error, WmtkError)
-                    else f"{type(error).__name__}: {error}"
-                )
+                result.failures[number] = _reason(error)
+                if isinstance(error, BoundsError):
+                    result.beyond[number] = error.key
         return result
 
     def _play(self, number: int, sequence: Sequence[NDArray[Any]], result: Round) -> None:
@@ -107,6 +108,12 @@ class SlotGroup:
     def close(self) -> None:
         for slot in self._slots.values():
             slot.close()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, BoundsError):
+        return f"{error.message} {error.hint}"
+    return error.message if isinstance(error, WmtkError) else f"{type(error).__name__}: {error}"
 
 
 class Worker(Protocol):
@@ -161,7 +168,7 @@ class ProcessWorker:
         self._beats = context.RawValue("Q", 0)
         arguments = (theirs, list(self._plans.values()), self._needs_obs, self._beats)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
-        with interrupts_held_back():
+        with starting_process():
             self._process.start()
         theirs.close()
 
@@ -241,24 +248,40 @@ def _retried(plan: SlotPlan) -> SlotPlan:
 
 
 @contextlib.contextmanager
-def interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C goes to every process of a terminal, and one that is starting dies of it noisily.
+def starting_process() -> Iterator[None]:
+    """Hold back Ctrl-C, and the current folder, from a process that starts.
 
-    It inherits that the signal is held back, until it can ignore it.
+    Ctrl-C goes to every process of a terminal, and one that is starting dies of it noisily. It
+    inherits that the signal is held back, until `process_started` ignores it.
+
+    `python -c …`, as which processes are spawned, imports modules of the current folder before
+    those of Python, and that folder may hold the files of a stranger.
     """
-    resource_tracker.ensure_running()  # else the first start does it, and lets signals through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    given = os.environ.setdefault(SAFE_PATH, HERE)
     try:
-        yield
+        resource_tracker.ensure_running()  # else the first start does it, and lets signals through
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if given == HERE:
+            os.environ.pop(SAFE_PATH, None)
+
+
+def process_started() -> None:
+    """What the process itself does first: Ctrl-C is for its parent to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if os.environ.get(SAFE_PATH) == HERE:  # what an environment starts is its own affair
+        del os.environ[SAFE_PATH]
 
 
 def _serve(connection: Connection, plans: list[SlotPlan], needs_obs: bool, beats: Any) -> None:
     """The life of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    process_started()
 
     def beat() -> None:
         beats.value += 1

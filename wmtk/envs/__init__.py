@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import gymnasium as gym
 
+from wmtk.envs.recorded import task_of
 from wmtk.envs.task import ResolvedTask, known_tasks, make_env, resolve
 
-__all__ = ["ResolvedTask", "known_tasks", "make_env", "resolve"]
+__all__ = ["ResolvedTask", "known_tasks", "make_env", "resolve", "task_of"]
 
 if "wmtk/Catch-v0" not in gym.registry:
-    gym.register(id="wmtk/Catch-v0", entry_point="wmtk.envs.catch:CatchEnv")
-    # Catch ends by itself, Reach by a time limit, which is gymnasium's to count.
+    # Catch ends by itself one step before its limit, Reach by its limit, which gymnasium counts.
+    gym.register(id="wmtk/Catch-v0", entry_point="wmtk.envs.catch:CatchEnv", max_episode_steps=80)
     gym.register(id="wmtk/Reach-v0", entry_point="wmtk.envs.reach:ReachEnv", max_episode_steps=100)

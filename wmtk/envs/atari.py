@@ -10,8 +10,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from wmtk.envs.options import AtariOptions, did_you_mean
-from wmtk.envs.scaling import AreaScaler
 from wmtk.errors import MissingDependencyError, TaskError
+from wmtk.scaling import AreaScaler
 
 try:
     import ale_py

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +22,7 @@ from wmtk.envs.wrappers import RepeatAction, ResizePictures, resized
 from wmtk.errors import EnvCreationError, TaskError
 
 GROUP = "wmtk.envs"
+GYMNASIUM_GROUP = "gymnasium.envs"  # installed packages register their environments through it
 Maker = Callable[..., Any]
 
 
@@ -32,6 +37,38 @@ def registered(task: str) -> bool:
     return not str(spec.entry_point).startswith("ale_py")
 
 
+def from_installed_package(task: str) -> bool:
+    """Whether an id is gymnasium's own, wmtk's, or of a package that gymnasium loads by itself.
+
+    An id that an earlier import happened to register is none of these.
+    """
+    top = home(gym.spec(task)).partition(".")[0]
+    if top in {"gymnasium", "wmtk"}:
+        return True
+    points = metadata.entry_points(group=GYMNASIUM_GROUP)
+    return not {p.dist.name for p in points if p.dist and _installed(p)}.isdisjoint(providers(top))
+
+
+def named_by_installed_package(task: str) -> bool:
+    """Whether an entry point's package is installed, and not just there in the current folder."""
+    point = entry_point(task)
+    return point is not None and _installed(point)
+
+
+def _installed(point: metadata.EntryPoint) -> bool:
+    """Python finds packages in the current folder too, which may hold the files of a stranger."""
+    here = Path.cwd()
+    return point.dist is not None and Path(str(point.dist.locate_file(""))).resolve() != here
+
+
+def registered_limit(env_id: str) -> int | None:
+    """The time limit that a gymnasium id was registered with."""
+    try:
+        return gym.spec(env_id).max_episode_steps
+    except gym.error.Error:
+        return None  # of a class or function, which has no such record
+
+
 def entry_point(task: str) -> metadata.EntryPoint | None:
     """The installed entry point of that name; no other one is loaded."""
     return next(iter(metadata.entry_points(group=GROUP, name=task)), None)
@@ -42,14 +79,23 @@ def load_entry_point(task: str) -> Maker:
     if point is None:
         raise TaskError(f"The entry point '{task}' of the group {GROUP} is gone.")
     try:
-        return point.load()  # type: ignore[no-any-return]
+        maker: Maker = point.load()
     except Exception as error:
         message = f"The entry point '{task}' = {point.value} cannot be loaded: {error!r}."
         raise EnvCreationError(message, "Reinstall the package that brings it.") from error
+    return _checked(maker, task)
 
 
 def entry_point_names() -> list[str]:
     return [point.name for point in metadata.entry_points(group=GROUP)]
+
+
+def module_and_id(task: str) -> tuple[str, str]:
+    """The two halves of `package.module:Id`."""
+    module, _, env_id = task.partition(":")
+    if not module or not env_id or ":" in env_id:  # gymnasium would import what precedes a colon
+        raise TaskError(f"'{task}' is not a task.", "Write it as package.module:Id.")
+    return module, env_id
 
 
 def import_module(task: str) -> tuple[ModuleType, str]:
@@ -86,6 +132,7 @@ def _import(name: str) -> ModuleType:
 
 def module_maker(task: str) -> Maker | None:
     """What `package.module:Id` names: a callable, or None for an id that the module registered."""
+    module_and_id(task)  # which refuses other names
     module, env_id = import_module(task)
     try:
         gym.spec(env_id)
@@ -93,7 +140,7 @@ def module_maker(task: str) -> Maker | None:
     except gym.error.Error as error:
         maker: Maker | None = getattr(module, env_id, None)
         if callable(maker):
-            return maker
+            return _checked(maker, task)
         prefix = module.__name__.partition(".")[0]
         ids = [name for name, spec in gym.registry.items() if home(spec).startswith(prefix)]
         names = {name for name in vars(module) if name.endswith("Env")}
@@ -104,9 +151,70 @@ def module_maker(task: str) -> Maker | None:
         ) from error
 
 
+def _checked(maker: Maker, task: str) -> Maker:
+    """Refuse what cannot make an environment, before it is called."""
+    function = maker
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isclass(function):
+        if issubclass(function, gym.Env):
+            return maker
+        raise TaskError(
+            f"'{task}' is the class {function.__qualname__}, not a gymnasium.Env.",
+            "Name a subclass of gymnasium.Env, or a function that returns an environment.",
+        )
+    # No function of Python's own library makes environments; many do harm with chosen arguments.
+    module = str(getattr(function, "__module__", None) or type(function).__module__)
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise TaskError(
+            f"'{task}' is {module}.{getattr(function, '__qualname__', 'an object')} of Python's "
+            "standard library, not an environment.",
+            "Name a subclass of gymnasium.Env, or a function that returns an environment.",
+        )
+    return maker
+
+
+# The modules that register ids with these beginnings, and the packages to install for them.
+PROVIDERS = {
+    ("MiniGrid-", "BabyAI-"): ("minigrid", "minigrid"),
+    ("MiniWorld-",): ("miniworld", "miniworld"),
+    ("MinAtar/",): ("minatar.gym", "minatar"),
+    ("Fetch", "HandManipulate", "AntMaze", "PointMaze", "AdroitHand", "FrankaKitchen"): (
+        "gymnasium_robotics",
+        "gymnasium-robotics",
+    ),
+    ("highway-", "merge-", "roundabout-", "parking-", "intersection-", "racetrack-"): (
+        "highway_env",
+        "highway-env",
+    ),
+}
+
+
+def provider_of(env_id: str) -> str:
+    """How to reach an id that a well-known package registers, in a sentence, or nothing."""
+    for beginnings, (module, package) in PROVIDERS.items():
+        if env_id.startswith(beginnings):
+            if find_spec(module.partition(".")[0]) is not None:
+                return f"Did you mean '{module}:{env_id}'?"
+            return f"Install its package (pip install {package}) and name it '{module}:{env_id}'."
+    return ""
+
+
 def home(spec: gym.envs.registration.EnvSpec) -> str:
     """The module of a registered environment."""
     return str(getattr(spec.entry_point, "__module__", spec.entry_point)).partition(":")[0]
+
+
+@contextmanager
+def _building(task: str) -> Iterator[None]:
+    """Turn what the code of an environment raises into an EnvCreationError."""
+    try:
+        yield
+    except gym.error.DependencyNotInstalled as error:
+        raise EnvCreationError(f"The environment '{task}' lacks a package: {error}.") from error
+    except Exception as error:
+        message = f"The environment '{task}' could not be built: {error!r}."
+        raise EnvCreationError(message, "The error comes from the environment itself.") from error
 
 
 def build(
@@ -117,16 +225,11 @@ def build(
     if options.render:
         kwargs["render_mode"] = "rgb_array"
     limit = options.time_limit
-    try:
+    with _building(task):
         if maker is None:
             env = gym.make(env_id, max_episode_steps=limit, disable_env_checker=True, **kwargs)
         else:
             env = maker(**kwargs)
-    except gym.error.DependencyNotInstalled as error:
-        raise EnvCreationError(f"The environment '{task}' lacks a package: {error}.") from error
-    except Exception as error:
-        message = f"The environment '{task}' could not be built: {error!r}."
-        raise EnvCreationError(message, "The error comes from the environment itself.") from error
     if not isinstance(env, gym.Env):
         raise EnvCreationError(f"'{task}' made a {type(env).__name__}, not a gymnasium.Env.")
     if maker is not None and limit is not None:
@@ -135,7 +238,8 @@ def build(
         env = RepeatAction(env, options.repeat)
     if options.render:
         # After the repeat: a frame that nobody sees is not drawn.
-        env = AddRenderObservation(env, render_only=False, render_key="image", obs_key="state")
+        with _building(task):  # the wrapper draws a frame at once
+            env = AddRenderObservation(env, render_only=False, render_key="image", obs_key="state")
     if options.size:
         space = env.observation_space
         if resized(space, options.size) is not space:

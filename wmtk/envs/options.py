@@ -1,4 +1,8 @@
-"""Options of a task: frozen dataclasses read from keywords, with suggestions for wrong ones."""
+"""Options of a task: frozen dataclasses read from keywords, with suggestions for wrong ones.
+
+`obs_keys` of each of them chooses keys of the observation, or leaves out those with a '-' before
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from wmtk.documents import shallow
 from wmtk.errors import TaskError
+from wmtk.representation import brief
 
 T = TypeVar("T")
+MAX_SIZE = 2048  # pixels: a file may ask for any size, and drawing takes memory
+MAX_REPEAT = 10_000  # simulator steps of one step
 VERSION = re.compile(r"(NoFrameskip|Deterministic)?-v\d+$")
 
 
@@ -44,6 +52,13 @@ def _flag(default: bool) -> Any:
     return _option(default, "true or false", lambda value: isinstance(value, bool))
 
 
+def _names() -> Any:
+    def valid(value: Any) -> bool:
+        return value is None or isinstance(value, str)
+
+    return _option(None, "names, separated by commas", valid)
+
+
 def _choice(default: str, *others: str) -> Any:
     names = (default, *others)
     return _option(default, f"one of {', '.join(names)}", lambda value: value in names)
@@ -57,9 +72,10 @@ class AtariOptions:
     rgb: bool = _flag(False)
     full_action_space: bool = _flag(True)
     sticky: float = _probability(0.25)
-    repeat: int = _whole(4, 1)
-    noop_max: int = _whole(30, 0)
+    repeat: int = _whole(4, 1, MAX_REPEAT)
+    noop_max: int = _whole(30, 0, MAX_REPEAT)
     time_limit: int = _whole(108_000, 1)
+    obs_keys: str | None = _names()
 
 
 @dataclass(frozen=True)
@@ -70,11 +86,12 @@ class DmcOptions:
     """
 
     obs: Literal["pixels", "state", "both"] = _choice("pixels", "state", "both")
-    size: int = _whole(64, 8, 2048)
-    repeat: int = _whole(2, 1)
+    size: int = _whole(64, 8, MAX_SIZE)
+    repeat: int = _whole(2, 1, MAX_REPEAT)
     camera: int | None = _whole(None, 0)
     time_limit: int = _whole(1000, 1)
-    shadow_size: int | None = _whole(None, 0)
+    shadow_size: int | None = _whole(None, 0, 4 * MAX_SIZE)
+    obs_keys: str | None = _names()
 
 
 @dataclass(frozen=True)
@@ -84,14 +101,25 @@ class GymnasiumOptions:
     `kwargs` go to the environment itself.
     """
 
-    size: int = _whole(64, 0)
-    repeat: int = _whole(1, 1)
+    size: int = _whole(64, 0, MAX_SIZE)
+    repeat: int = _whole(1, 1, MAX_REPEAT)
     time_limit: int | None = _whole(None, 1)
     render: bool = _flag(False)
+    obs_keys: str | None = _names()
     kwargs: dict[str, Any] = field(
         default_factory=dict,
-        metadata={"wanted": "a JSON object", "valid": lambda value: isinstance(value, dict)},
+        metadata={
+            "wanted": 'a JSON object such as {"slippery": true}',
+            "valid": lambda value: isinstance(value, dict),
+        },
     )
+
+
+ENV_OPTIONS = frozenset(
+    field.name
+    for cls in (AtariOptions, DmcOptions, GymnasiumOptions)
+    for field in dataclasses.fields(cls)
+)
 
 
 def read_options(cls: type[T], task: str, options: Mapping[str, Any]) -> T:
@@ -105,10 +133,12 @@ def read_options(cls: type[T], task: str, options: Mapping[str, Any]) -> T:
         if name not in fields:
             known = f"Options of {task}: {', '.join(fields)}."
             suggestion = did_you_mean(name, fields)
+            if "kwargs" in fields:
+                known += f' Arguments of the environment itself go into kwargs={{"{name}": …}}.'
             raise TaskError(f"Unknown option '{name}' of {task}.", f"{suggestion} {known}".strip())
         values[name] = _parsed(value)
         if not fields[name]["valid"](values[name]):
-            message = f"Option {name}={value!r} of {task} makes no sense."
+            message = f"Option {name}={brief(value)} of {task} makes no sense."
             raise TaskError(message, f"It must be {fields[name]['wanted']}.")
     instance: T = cls(**values)
     return instance
@@ -118,8 +148,9 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value.lower() if value.lower() in {"true", "false", "null"} else value)
-    except json.JSONDecodeError:
+        plain = value.lower() if value.lower() in {"true", "false", "null"} else value
+        return shallow(json.loads(plain))
+    except (ValueError, RecursionError):  # no JSON, a number of too many digits, or too deep
         return value
 
 

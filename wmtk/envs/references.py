@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
+
 from wmtk.envs import catch, reach
 from wmtk.envs.options import AtariOptions, GymnasiumOptions
 from wmtk.envs.task import ResolvedTask
@@ -29,3 +31,17 @@ def known_returns(task: ResolvedTask) -> dict[str, float]:
     if not isinstance(task.options, GymnasiumOptions) or task.options != GymnasiumOptions():
         return {}
     return dict(EMBEDDED.get(task.env_id, {}))
+
+
+def reward_threshold(task: ResolvedTask) -> float | None:
+    """The return from which gymnasium calls a task solved, with its default options only."""
+    if task.kind not in ("gymnasium", "module") or not isinstance(task.options, GymnasiumOptions):
+        return None
+    changed = (task.options.repeat, task.options.time_limit, task.options.kwargs) != (1, None, {})
+    if changed:
+        return None
+    try:
+        threshold = gym.spec(task.env_id).reward_threshold
+    except gym.error.Error:  # a module's own class has no spec
+        return None
+    return None if threshold is None else float(threshold)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -19,7 +20,9 @@ from wmtk.envs.options import (
     did_you_mean,
     read_options,
 )
-from wmtk.errors import MissingDependencyError, SpaceError, TaskError
+from wmtk.envs.wrappers import ChooseKeys
+from wmtk.errors import ConfigError, MissingDependencyError, SpaceError, TaskError
+from wmtk.observations import key_names
 from wmtk.spaces import ArraySpec, flatten_space
 
 Kind = Literal["atari", "dmc", "gymnasium", "module", "entry_point"]
@@ -45,6 +48,14 @@ class ResolvedTask:
         return self.options.repeat
 
     @property
+    def time_limit(self) -> int | None:
+        """Agent steps after which an episode is truncated; None if no limit is known."""
+        limit = self.options.time_limit
+        if limit is None and self.kind in ("gymnasium", "module"):
+            limit = foreign.registered_limit(self.env_id)
+        return None if limit is None else -(-limit // self.action_repeat)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What was resolved, ready for JSON: shown to the user and stored with the data."""
         settings = {"task": self.task, "kind": self.kind, "env_id": self.env_id, **self.kwargs}
@@ -60,8 +71,10 @@ class ResolvedTask:
         """Build the environment; seed it with `reset(seed=…)`."""
         env = self._build()
         try:
+            if self.options.obs_keys:
+                env = ChooseKeys(env, key_names(self.options.obs_keys))
             check_spaces(env)
-        except SpaceError:
+        except (ConfigError, SpaceError):
             env.close()
             raise
         return env
@@ -100,7 +113,18 @@ def make_env(task: str, **options: Any) -> gym.Env[Any, Any]:
 
 
 def resolve(task: str, **options: Any) -> ResolvedTask:
-    """Find out what a task name stands for, without building the environment."""
+    """Find out what a task name stands for, without building the environment.
+
+    The module of `package.module:Id` is imported: for names from a file there is `task_of`.
+    """
+    resolved = identify(task, **options)
+    if resolved.kind == "module":
+        foreign.module_maker(task)
+    return resolved
+
+
+def identify(task: str, **options: Any) -> ResolvedTask:
+    """The same without importing the module of `package.module:Id`."""
     if task.startswith(("atari_", "ALE/")):
         from wmtk.envs import atari
 
@@ -116,8 +140,7 @@ def resolve(task: str, **options: Any) -> ResolvedTask:
         packages = [point.dist.name] if point.dist is not None else []
         return _resolved(task, "entry_point", task, GymnasiumOptions, options, packages)
     if ":" in task:
-        foreign.module_maker(task)
-        module, _, env_id = task.partition(":")
+        module, env_id = foreign.module_and_id(task)
         return _resolved(
             task, "module", env_id, GymnasiumOptions, options, foreign.providers(module)
         )
@@ -138,7 +161,7 @@ def _resolved(
     values = read_options(cls, task, options)
     try:
         json.dumps(dataclasses.asdict(values))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         message = f"The options of {task} cannot be stored: {error}."
         raise TaskError(message, "Use plain numbers, texts, lists and dicts.") from error
     versions = {"wmtk": __version__} | {
@@ -167,7 +190,11 @@ def known_tasks() -> list[str]:
 
 
 def _unknown(task: str) -> TaskError:
-    hint = did_you_mean(task, known_tasks())
+    if task and Path(task).is_dir():
+        kind = {"run.json": "a run directory", "zarr.json": "a dataset"}
+        what = next((kind[name] for name in kind if Path(task, name).is_file()), "a folder")
+        raise TaskError(f"{task} is {what}, not a task.", "Name a task, such as wmtk/Catch-v0.")
+    hint = foreign.provider_of(task) or did_you_mean(task, known_tasks())
     general = (
         "Tasks are atari_<game>, dmc_<domain>_<task>, a gymnasium id such as CartPole-v1, or "
         "package.module:Id for one that a package registers."

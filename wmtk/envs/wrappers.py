@@ -1,15 +1,17 @@
-"""Wrappers for environments that are not ours: action repeat and pictures of one size."""
+"""Wrappers for environments that are not ours: action repeat, chosen keys, pictures of one size."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from PIL import Image
 
-from wmtk.spaces import SMALLEST_PICTURE
+from wmtk.observations import chosen_keys
+from wmtk.scaling import AreaScaler
+from wmtk.spaces import SMALLEST_PICTURE, leaf_spaces
 
 CHANNELS = (1, 3, 4)
 
@@ -31,12 +33,41 @@ class RepeatAction(gym.Wrapper[Any, Any, Any, Any]):
         return obs, total, terminated, truncated, info
 
 
+class ChooseKeys(gym.ObservationWrapper[Any, Any, Any]):
+    """Keep some keys of the observation: those named, or all but those with a '-' before them."""
+
+    def __init__(self, env: gym.Env[Any, Any], asked: Sequence[str]) -> None:
+        super().__init__(env)
+        self._structure, leaves = leaf_spaces(env.observation_space)
+        self._keys = frozenset(chosen_keys(leaves, asked))
+        self.observation_space = self._chosen(self._structure, env.observation_space)
+
+    def observation(self, observation: Any) -> Any:
+        return self._chosen(self._structure, observation)
+
+    def _chosen(self, structure: Any, value: Any) -> Any:
+        """A value, or a space, without the leaves that are left out; None if nothing is left."""
+        if isinstance(structure, str):
+            return value if structure in self._keys else None
+        if "dict" in structure:
+            subs = structure["dict"].items()
+            inner = {name: self._chosen(sub, value[name]) for name, sub in subs}
+            kept = {name: sub for name, sub in inner.items() if sub is not None}
+            made: Any = spaces.Dict(kept) if isinstance(value, spaces.Dict) else kept
+            return made if kept else None
+        elements = map(self._chosen, structure["tuple"], value)
+        parts = tuple(element for element in elements if element is not None)
+        made = spaces.Tuple(parts) if isinstance(value, spaces.Tuple) else parts
+        return made if parts else None
+
+
 class ResizePictures(gym.ObservationWrapper[Any, Any, Any]):
     """Scale every picture in the observation to size × size, with the mean of each area."""
 
     def __init__(self, env: gym.Env[Any, Any], size: int) -> None:
         super().__init__(env)
         self._size = size
+        self._scalers: dict[tuple[int, int], AreaScaler] = {}
         self.observation_space = resized(env.observation_space, size)
 
     def observation(self, observation: Any) -> Any:
@@ -50,10 +81,10 @@ class ResizePictures(gym.ObservationWrapper[Any, Any, Any]):
         if not is_picture(space):
             return value
         pixels = np.asarray(value)
-        if pixels.ndim == 3 and pixels.shape[-1] == 1:
-            pixels = pixels[..., 0]  # pillow knows grey pictures without a channel only
-        small = Image.fromarray(pixels).resize((self._size, self._size), Image.Resampling.BOX)
-        return np.array(small, np.uint8).reshape(self._size, self._size, -1)
+        shape = pixels.shape[0], pixels.shape[1]
+        if shape not in self._scalers:
+            self._scalers[shape] = AreaScaler(*shape, self._size)
+        return self._scalers[shape](pixels)
 
 
 def is_picture(space: spaces.Space[Any]) -> bool:
