@@ -16,27 +16,16 @@ from wmtk.models.fast_conv import (
 )
 from wmtk.models.fast_elu import elu
 from wmtk.models.fast_product import Linear
-from wmtk.spaces import SMALLEST_PICTURE, ArraySpec
 
-SIZE = 64  # height and width of the images
+SIZE = 64  # height and width of the images: what the decoder's strides add up to
 _PIECE = 512  # frames that an encoder takes at a time on a CPU: less memory, and as fast
-_HINT = "Collect with 64×64 images (`--set size=64`), or leave this key out."
 
 
 def check_image(name: str, shape: tuple[int, ...]) -> None:
     if len(shape) != 3 or shape[:2] != (SIZE, SIZE):
         raise ConfigError(
-            f"The image {name!r} has shape {shape}; the networks take {SIZE}×{SIZE}.", _HINT
-        )
-
-
-def check_no_image(name: str, spec: ArraySpec) -> None:
-    """Refuse what looks like a picture but would be learnt as a long list of numbers."""
-    if spec.dtype == "uint8" and len(spec.shape) > 1 and min(spec.shape[:2]) >= SMALLEST_PICTURE:
-        raise ConfigError(
-            f"{name!r} looks like an image, but has shape {spec.shape}; the networks take "
-            f"{SIZE}×{SIZE} with 1, 3 or 4 channels.",
-            f"Store it as ({SIZE}, {SIZE}, channels), or leave this key out.",
+            f"The image {name!r} has shape {shape}; the networks take {SIZE}×{SIZE}.",
+            f"Leave data.image_size at {SIZE}: images of other sizes are resized to it.",
         )
 
 

@@ -25,6 +25,7 @@ from wmtk.models.imagination import Dream, frozen
 from wmtk.models.latents import Binary, Categorical, Gaussian, Latent
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
+from wmtk.representation import brief_repr
 
 
 class Transitions(NamedTuple):
@@ -33,6 +34,9 @@ class Transitions(NamedTuple):
     feat: Tensor  # (N, F) of the state before
     action: Tensor  # (N, A) that was chosen there
     stats: Tensor  # (N, stats) of the posterior of the state after
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
 
 def transitions(post: State, inputs: Inputs) -> Transitions:

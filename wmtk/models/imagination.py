@@ -26,6 +26,7 @@ from wmtk.models.latents import Categorical
 from wmtk.models.layers import MLP
 from wmtk.models.rssm import State
 from wmtk.models.world_model import WorldModel
+from wmtk.representation import brief_repr
 
 _PIECE = 4096  # states that heads judge at a time
 
@@ -35,6 +36,9 @@ class Starts(NamedTuple):
 
     state: State  # (N, …)
     discount: Tensor  # (N,)
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
 
 class Dream(NamedTuple):
@@ -48,6 +52,9 @@ class Dream(NamedTuple):
     value: Tensor  # (H, N) the critic at states 0 … H−1
     following: Tensor  # (H, N) the slow critic at states 1 … H
     path: Tensor  # (H, N, F) states 0 … H−1; with `through`, differentiable in the actions
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
 
 class Players(NamedTuple):

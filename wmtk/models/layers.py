@@ -47,7 +47,7 @@ class MLP(nn.Module):
 class GRUCell(nn.Module):
     """A GRU whose three parts are normalised together, and which remembers at first.
 
-    linear([x, h]) → LayerNorm(3D) → (reset, candidate, update);
+    linear([x, h]) + bias → LayerNorm(3D) → (reset, candidate, update);
     candidate = tanh(reset · candidate); update = sigmoid(update − 1).
     """
 
@@ -57,7 +57,7 @@ class GRUCell(nn.Module):
     def __init__(self, inputs: int, size: int, *, layer_norm: bool) -> None:
         super().__init__()
         self.layer_norm = layer_norm
-        self.linear = Linear(inputs + size, 3 * size, bias=not layer_norm)
+        self.linear = Linear(inputs + size, 3 * size)
         self.norm = nn.LayerNorm(3 * size, eps=self.epsilon) if layer_norm else nn.Identity()
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:

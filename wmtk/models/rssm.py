@@ -8,22 +8,24 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from wmtk.config import Config
+from wmtk.config import Config, Width
 from wmtk.models.fast_elu import elu
 from wmtk.models.fast_product import Linear
 from wmtk.models.latents import Binary, Categorical, Gaussian, Latent
 from wmtk.models.layers import GRUCell, initialise_as_one
 from wmtk.models.scan import observe_scan
+from wmtk.representation import brief_repr
 
 
 class RSSMConfig(Config):
     """Sizes of the state and its networks."""
 
-    deter: int = Field(600, ge=1)
-    hidden: int = Field(600, ge=1)
+    deter: Width = 600
+    hidden: Width = 600
     latent: Literal["categorical", "gaussian", "binary"] = "categorical"
-    stoch: int = Field(32, ge=1)  # variables
-    classes: int = Field(32, ge=2)  # of a categorical variable; so many binary ones replace it
+    stoch: Width = 32  # variables
+    # Of a categorical variable; so many binary ones replace it.
+    classes: Width = Field(32, ge=2)
     layer_norm: bool = True
 
     def make_latent(self) -> Latent:
@@ -40,6 +42,9 @@ class State(NamedTuple):
     deter: Tensor
     stoch: Tensor
     stats: Tensor  # of the distribution that `stoch` was drawn from
+
+    def __repr__(self) -> str:
+        return brief_repr(self)
 
     @property
     def feat(self) -> Tensor:

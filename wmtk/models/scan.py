@@ -6,7 +6,7 @@ loop carries only what time steps hand to each other, and the gradients of the w
 products over all steps. Equal to the plain loop, gradients included (tests/models/test_scan.py).
 
     a  = Wz·z + action       (`action` and `embed` are projected before, for all steps at once)
-    h' = GRU(elu(a), h)
+    h' = GRU(elu(a), h)      (gates of LayerNorm(Wc·[elu(a), h] + bc))
     s  = Ws·elu(Wd·h' + embed) + bs
     z' ~ latent(s)
 """
@@ -38,7 +38,7 @@ def observe_scan(
     The first state is a constant: no gradient goes back to it.
     """
     cell = rssm.cell
-    norm = (cell.norm.weight, cell.norm.bias) if cell.layer_norm else (None, cell.linear.bias)
+    norm = (cell.norm.weight, cell.norm.bias) if cell.layer_norm else (None, None)
     outputs: tuple[Tensor, Tensor, Tensor] = _ObserveScan.apply(  # type: ignore[no-untyped-call]
         rssm.latent,
         actions,
@@ -48,6 +48,7 @@ def observe_scan(
         stoch,
         rssm.from_stoch.weight,
         cell.linear.weight,
+        cell.linear.bias,
         *norm,
         rssm.post_from_deter.weight,
         rssm.post_stats.weight,
@@ -68,8 +69,9 @@ class _ObserveScan(torch.autograd.Function):
         stoch: Tensor,
         w_stoch: Tensor,
         w_cell: Tensor,
+        b_cell: Tensor,
         norm_weight: Tensor | None,
-        cell_bias: Tensor,
+        norm_bias: Tensor | None,
         w_deter: Tensor,
         w_stats: Tensor,
         b_stats: Tensor,
@@ -97,13 +99,11 @@ class _ObserveScan(torch.autograd.Function):
                 deter, stoch = deter * keep[t], stoch * keep[t]
             before.append(stoch)
             torch.cat([elu(product_plus(action, stoch, w_stoch_t)), deter], -1, out=x)
-            product(x, w_cell_t, out=part)
-            if norm_weight is None:
-                part += cell_bias
-            else:
+            product_plus(b_cell, x, w_cell_t, out=part)
+            if norm_weight is not None:
                 mean, rstd = moments[:, t]
                 aten.native_layer_norm(
-                    part, [3 * D], norm_weight, cell_bias, GRUCell.epsilon,
+                    part, [3 * D], norm_weight, norm_bias, GRUCell.epsilon,
                     out0=norm, out1=mean, out2=rstd,
                 )  # fmt: skip
             reset, candidate, update = gates[:, t]
@@ -120,7 +120,7 @@ class _ObserveScan(torch.autograd.Function):
         ctx.latent, ctx.resets = latent, resets
         ctx.save_for_backward(
             inputs, parts, normed, moments, gates, hidden, deters, drawn, started, stats, keep,
-            w_stoch, w_cell, norm_weight, cell_bias, w_deter, w_stats,
+            w_stoch, w_cell, norm_weight, norm_bias, w_deter, w_stats,
         )  # fmt: skip
         return deters, drawn, stats
 
@@ -128,7 +128,7 @@ class _ObserveScan(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (
             inputs, parts, normed, moments, gates, hidden, deters, drawn, started, stats, keep,
-            w_stoch, w_cell, norm_weight, cell_bias, w_deter, w_stats,
+            w_stoch, w_cell, norm_weight, norm_bias, w_deter, w_stats,
         ) = ctx.saved_tensors  # fmt: skip
         of_deters, of_stochs, of_stats = grads
         T, _, D = deters.shape
@@ -161,7 +161,7 @@ class _ObserveScan(torch.autograd.Function):
             torch.mul(of_part, d_deter.unsqueeze(1), out=d_norm)
             if norm_weight is not None:
                 d_part[:] = aten.native_layer_norm_backward(
-                    d_norm.flatten(1), part, [3 * D], mean, rstd, norm_weight, cell_bias,
+                    d_norm.flatten(1), part, [3 * D], mean, rstd, norm_weight, norm_bias,
                     [True, False, False],
                 )[0]  # fmt: skip
             d_input = product(d_part, w_cell)
@@ -172,17 +172,17 @@ class _ObserveScan(torch.autograd.Function):
                 if ctx.resets[t]:
                     d_before, d_stoch = d_before * keep[t], d_stoch * keep[t]
                 d_deter, d_stoch = of_deters[t - 1] + d_before, of_stochs[t - 1] + d_stoch
-        if norm_weight is None:
-            d_scale, d_bias = None, d_parts.sum((0, 1))
-        else:
+        d_scale = d_bias = None
+        if norm_weight is not None:
             _, d_scale, d_bias = aten.native_layer_norm_backward(
-                d_normed.flatten(2), parts, [3 * D], *moments, norm_weight, cell_bias,
+                d_normed.flatten(2), parts, [3 * D], *moments, norm_weight, norm_bias,
                 [False, True, True],
             )  # fmt: skip
         return (
             None, d_actions, d_hidden, None, None, None,
-            _product(d_actions, started), _product(d_parts, inputs), d_scale, d_bias,
-            _product(d_hidden, deters), _product(d_stats, hidden), d_stats.sum((0, 1)),
+            _product(d_actions, started), _product(d_parts, inputs), d_parts.sum((0, 1)),
+            d_scale, d_bias, _product(d_hidden, deters), _product(d_stats, hidden),
+            d_stats.sum((0, 1)),
         )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmtk.representation import brief_repr
+
 Floats = NDArray[np.float32]
 
 
@@ -28,6 +30,8 @@ class Seen:
     # The rewards that came, (N, T), as the model learns them; None: as they are.
     true_reward: Floats | None = None
 
+    __repr__ = brief_repr
+
 
 @dataclass(frozen=True)
 class Imagined:
@@ -37,6 +41,8 @@ class Imagined:
     reward: Floats  # (N, S, H)
     discount: Floats  # (N, S, H)
 
+    __repr__ = brief_repr
+
 
 @dataclass(frozen=True)
 class Mind:
@@ -44,6 +50,8 @@ class Mind:
 
     deter: Floats  # (S, D)
     codes: NDArray[Any]  # (S, V): the classes of discrete latents, or the numbers of Gaussian ones
+
+    __repr__ = brief_repr
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,8 @@ class Glimpse:
     prior: Floats  # (S, V, K), before anything is drawn, as in `Seen`
     entropy: Floats  # (S,) of the prior, nats
 
+    __repr__ = brief_repr
+
 
 @dataclass(frozen=True)
 class Dreamt:
@@ -67,3 +77,5 @@ class Dreamt:
     reward: Floats  # (N, S, H)
     discount: Floats  # (N, S, H)
     value: Floats  # (N, S, H), what the critic expects of the row and all after it
+
+    __repr__ = brief_repr

@@ -9,14 +9,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from wmtk.config import Config
+from wmtk.config import Config, Depth, Width
 from wmtk.errors import ConfigError
 from wmtk.models import losses
 from wmtk.models.convolution import (
     ConvDecoder,
     ConvEncoder,
     check_image,
-    check_no_image,
     to_float,
     weights,
 )
@@ -26,6 +25,7 @@ from wmtk.models.layers import MLP, initialise
 from wmtk.models.piecewise import image_nll
 from wmtk.models.rssm import RSSM, RSSMConfig, State
 from wmtk.models.schedules import Scale, value
+from wmtk.representation import brief_repr
 from wmtk.spaces import ArraySpec
 
 
@@ -33,9 +33,9 @@ class WorldModelConfig(Config):
     """Networks and loss of the world model. The defaults are the paper's for Atari."""
 
     rssm: RSSMConfig = RSSMConfig()
-    depth: int = Field(48, ge=1)  # of the first convolution
-    layers: int = Field(4, ge=1)  # of the perceptrons: heads, and vectors in and out
-    units: int = Field(400, ge=1)
+    depth: Width = 48  # of the first convolution
+    layers: Depth = 4  # of the perceptrons: heads, and vectors in and out
+    units: Width = 400
     kl_scale: Scale = 0.1  # β
     kl_balance: float | None = Field(0.8, ge=0, le=1)  # α; null is the plain KL
     free_nats: float = Field(0.0, ge=0)
@@ -63,6 +63,9 @@ class Inputs(NamedTuple):
     is_first: Tensor  # (B, T) bool
     mask: Tensor  # (B, T) bool
 
+    def __repr__(self) -> str:
+        return brief_repr(self)
+
 
 class WorldModel(nn.Module):
     """Encoder, RSSM, decoder and heads for given observation and action spaces."""
@@ -76,8 +79,6 @@ class WorldModel(nn.Module):
         self.vectors = {key: spec for key, spec in obs.items() if not spec.is_image}
         for key, spec in self.images.items():
             check_image(key, spec.shape)
-        for key, spec in self.vectors.items():
-            check_no_image(key, spec)
         L, U = config.layers, config.units
         self.vector_size = sum(spec.numbers for spec in self.vectors.values())
         self.encoders = nn.ModuleDict(
