@@ -1,19 +1,60 @@
-"""wmtk, the World Model ToolKit: collect data for world models, train them, look inside them."""
+"""wmtk, the World Model ToolKit: collect data for world models, train them, look inside them.
+
+The names below are imported when they are first used: `import wmtk` loads neither torch nor zarr.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wmtk.collect import EvalReport as EvalReport
+    from wmtk.collect import RandomPolicy as RandomPolicy
+    from wmtk.collect import evaluate as evaluate
+    from wmtk.datasets import Batch as Batch
+    from wmtk.datasets import Dataset as Dataset
+    from wmtk.datasets import Episode as Episode
+    from wmtk.datasets import Schema as Schema
+    from wmtk.datasets import SequenceSampler as SequenceSampler
+    from wmtk.datasets import Source as Source
+    from wmtk.envs import make_env as make_env
+    from wmtk.envs import resolve as resolve
+    from wmtk.errors import WmtkError as WmtkError
     from wmtk.training.loading import load as load
+    from wmtk.training.online import online as online
+    from wmtk.training.presets import TrainingConfig as TrainingConfig
+    from wmtk.training.presets import training_config as training_config
+    from wmtk.training.train_model import train_model as train_model
+    from wmtk.training.train_policy import train_policy as train_policy
 
 __version__ = "0.1.0"
 
+_HOMES = {
+    "wmtk.collect": ["EvalReport", "RandomPolicy", "evaluate"],
+    "wmtk.datasets": ["Batch", "Dataset", "Episode", "Schema", "SequenceSampler", "Source"],
+    "wmtk.envs": ["make_env", "resolve"],
+    "wmtk.errors": ["WmtkError"],
+    "wmtk.training.loading": ["load"],
+    "wmtk.training.online": ["online"],
+    "wmtk.training.presets": ["TrainingConfig", "training_config"],
+    "wmtk.training.train_model": ["train_model"],
+    "wmtk.training.train_policy": ["train_policy"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_PACKAGES = ("collect", "datasets", "envs", "errors", "models", "scores", "spaces", "viz")
+
+__all__ = ["__version__", *_HOME, *_PACKAGES]
+
 
 def __getattr__(name: str) -> Any:
-    """`wmtk.load`, without importing torch before it is asked for."""
-    if name == "load":
-        from importlib import import_module
+    if name in _PACKAGES:
+        return import_module(f"wmtk.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'wmtk' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
 
-        return import_module("wmtk.training.loading").load
-    raise AttributeError(f"module 'wmtk' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from wmtk.errors import ConfigError, MissingDependencyError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-try:
-    from pydantic import BaseModel, ConfigDict, ValidationError
-except ImportError as _error:
-    raise MissingDependencyError("pydantic", "train", "Reading settings") from _error
+from wmtk.errors import ConfigError
+
+Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
+Depth = Annotated[int, Field(ge=1, le=64)]  # in layers
+MAX_SHOWN = 100  # characters of a wrong value in an error
 
 
 class Config(BaseModel):
     """Base of all settings; they stand beside the class that they configure."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:
@@ -48,6 +49,19 @@ class Config(BaseModel):
         here, there = dict(_dotted(self.model_dump())), dict(_dotted(other.model_dump()))
         names = dict.fromkeys([*here, *there])
         return {n: (here.get(n), there.get(n)) for n in names if here.get(n) != there.get(n)}
+
+    def changes_from(self, base: Self) -> dict[str, Any]:
+        """What turns `base` into these settings, as `changed` takes it; schedules as a whole."""
+        changes: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            mine, theirs = getattr(self, name), getattr(base, name)
+            if mine == theirs:
+                continue
+            if isinstance(field.annotation, type) and issubclass(field.annotation, Config):
+                changes |= {f"{name}.{key}": x for key, x in mine.changes_from(theirs).items()}
+            else:
+                changes[name] = mine.model_dump() if isinstance(mine, Config) else mine
+        return changes
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -87,7 +101,7 @@ def _explain(cls: type[Config], error: ValidationError) -> tuple[str, str]:
     lines = []
     for problem in error.errors():
         where = ".".join(map(str, problem["loc"]))
-        lines.append(f"  {where} = {problem['input']!r}: {problem['msg']}")
+        lines.append(f"  {where} = {repr(problem['input'])[:MAX_SHOWN]}: {problem['msg']}")
     return f"These settings of {cls.__name__} make no sense:\n" + "\n".join(lines), (
         "Correct them in the file or in --set name=value."
     )

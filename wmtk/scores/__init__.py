@@ -1,5 +1,6 @@
 """Atari scores: names of games, the paper's four aggregates, intervals, and published results."""
 
+from wmtk.scores.baselines import Baselines, MeanReturn, ReturnComparison, compare_return
 from wmtk.scores.comparison import Comparison, compare, differences
 from wmtk.scores.errors import ScoreError
 from wmtk.scores.evaluation import Evaluation, ReturnSummary, summarise_returns
@@ -11,16 +12,20 @@ from wmtk.scores.reading import AgentScores, published_agents, read_scores
 __all__ = [
     "PROTOCOLS",
     "AgentScores",
+    "Baselines",
     "Comparison",
     "Evaluation",
     "Interval",
+    "MeanReturn",
     "References",
+    "ReturnComparison",
     "ReturnSummary",
     "ScoreError",
     "aggregate",
     "aggregate_intervals",
     "bootstrap_interval",
     "compare",
+    "compare_return",
     "differences",
     "find_game",
     "games",

@@ -12,6 +12,6 @@ def _is_there(package: str) -> bool:
         return False
 
 
-for _package in ("torch", "pydantic", "safetensors", "tensorboard", "yaml"):
+for _package in ("torch", "safetensors", "tensorboard", "yaml"):
     if not _is_there(_package):
         raise MissingDependencyError(_package, "train", "Training")

@@ -16,9 +16,10 @@ from wmtk.errors import SchemaMismatchError
 from wmtk.models.behaviour import Behaviour
 from wmtk.models.rssm import State
 from wmtk.models.world_model import WorldModel
+from wmtk.observations import ObsCodec
 from wmtk.spaces import flatten_value
-from wmtk.training.batches import ActionCodec
-from wmtk.training.checkpoint import random_tensors, restore_random
+from wmtk.training.batches import ActionCodec, to_tensor
+from wmtk.training.saved_tensors import random_tensors, restore_random
 
 Observation = Mapping[str, NDArray[Any]]  # leaves by key
 
@@ -40,13 +41,15 @@ class ActorPolicy:
         behaviour: Behaviour,
         schema: Schema,
         *,
+        observations: ObsCodec | None = None,
         sample: bool = True,
         seed: Sequence[int] = (0,),
         name: str = "actor",
         checkpoint: str = "",
     ) -> None:
         self.model, self.behaviour = model, behaviour
-        self.schema = schema
+        self.observations = observations or ObsCodec(schema.obs)
+        self.schema = schema.only(self.observations.sources)
         self.sample = sample  # whether actions are drawn; states always are
         self.name, self.checkpoint = name, checkpoint
         self.seed = tuple(seed)
@@ -58,6 +61,12 @@ class ActorPolicy:
         with _preserved_randomness():
             torch.manual_seed(int(np.random.SeedSequence(list(seed)).generate_state(1)[0]))
             self._random = random_tensors()
+
+    def __repr__(self) -> str:
+        return (
+            f"ActorPolicy({self.name!r}, sample={self.sample}, seed={self.seed}, "
+            f"{self.schema.spaces}, device='{self._device}')"
+        )
 
     def begin(self, slot: int = 0) -> None:
         """A new episode has begun in a slot."""
@@ -105,7 +114,7 @@ class ActorPolicy:
                     "It acts in the task that its model was trained on, with the same options.",
                 )
         rows = np.stack([np.asarray(one[key], spec.dtype) for one in obs])
-        return torch.from_numpy(rows).unsqueeze(1).to(self._device)
+        return to_tensor(self.observations.rows(key, rows), self._device).unsqueeze(1)
 
     def _make_room(self, slots: int) -> None:
         more = slots - len(self._is_first)

@@ -56,14 +56,21 @@ class Agent:
         return self._playing(trainer.explorer or trainer.behaviour, seed, sample=True)
 
     def _playing(self, actor: Behaviour, seed: Sequence[int], *, sample: bool) -> ActorPolicy:
-        return ActorPolicy(self.model.model, actor, self.schema, sample=sample, seed=seed)
+        return ActorPolicy(
+            self.model.model,
+            actor,
+            self.schema,
+            observations=self.model.observations,
+            sample=sample,
+            seed=seed,
+        )
 
 
 class AgentStage:
     """The stages of `train-model` and of `train-policy`, one after the other.
 
-    `examine` plays the task with the policy as it is, and tells what to log; None if somebody said
-    stop meanwhile.
+    `examine` plays the task with the policy as it is at an update, and returns what to log, or None
+    if it was stopped. A mean return above its second argument is confirmed by more episodes.
     """
 
     def __init__(
@@ -71,9 +78,10 @@ class AgentStage:
         config: OnlineConfig,
         agent: Agent,
         model: ModelStage,
-        examine: Callable[[], Mapping[str, float] | None],
+        examine: Callable[[int, float | None], Mapping[str, float] | None],
         parts: Parts,
     ) -> None:
+        self.interrupted = False
         self._config, self._examine, self._parts = config, examine, parts
         self._model, self._policy, self._streams = model, agent.policy, agent.streams
 
@@ -103,18 +111,22 @@ class AgentStage:
                 shown |= report.shown
         return Report(values, shown)
 
-    def look(self, log: MetricsLog, step: int, *, last: bool) -> float | None:
-        """Pictures and, every so often, a test; the better its mean return, the lower the loss."""
+    def look(
+        self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
+    ) -> float | None:
+        """Pictures and, every so often, a test; the loss is minus the confirmed mean return."""
+        self.interrupted = False
         with self._parts.timed("pictures"):
             self._model.look(log, step, last=last)
         if not self._config.evaluates_at(step) and not (last and self._config.episodes):
             return None
         with self._parts.timed("eval"):
-            report = self._examine()
+            report = self._examine(step, None if best is None else -best)
         if report is None:
+            self.interrupted = True
             return None
         log.scalars(step, report)
-        return -report["eval/return"]
+        return -report["eval/confirmed"] if "eval/confirmed" in report else None
 
     def advice(self) -> str:
         return f"{self._model.advice()} {self._policy.advice()}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import signal
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
@@ -16,14 +15,14 @@ from torch import nn
 from wmtk.collect.play import Play, Sink
 from wmtk.collect.policy import Policy
 from wmtk.collect.slot import SlotPlan
-from wmtk.collect.workers import interrupts_held_back
+from wmtk.collect.workers import process_started, starting_process
 from wmtk.datasets import Episode
 from wmtk.errors import EnvironmentFailedError
 from wmtk.models.world_model import WorldModel
 from wmtk.training.acting import ActorPolicy
 from wmtk.training.batches import ActionCodec
-from wmtk.training.checkpoint import own_randomness
 from wmtk.training.playing import Playing
+from wmtk.training.saved_tensors import own_randomness
 
 
 @dataclass
@@ -67,7 +66,7 @@ class Background:
         ours, theirs = context.Pipe()
         quiet = replace(self._playing, stop=_never, on_round=_ignore, on_message=_ignore)
         process = context.Process(target=_serve, args=(theirs, self._plans, self._theirs, quiet))
-        with interrupts_held_back():
+        with starting_process():
             process.start()
         theirs.close()
         asked = False
@@ -160,9 +159,7 @@ def _serve(
     connection: Connection, plans: Sequence[SlotPlan], policy: Policy, playing: Playing
 ) -> None:
     """The life of the process that plays."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to handle
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    process_started()
     torch.set_num_threads(1)
     result = Played()
     play = Play(policy, result, on_message=lambda text: result.messages.append(text))

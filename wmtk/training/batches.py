@@ -12,6 +12,7 @@ from torch import Tensor
 from wmtk.datasets import Batch, Episode
 from wmtk.errors import ConfigError, SchemaMismatchError
 from wmtk.models.world_model import Inputs
+from wmtk.observations import ObsCodec
 from wmtk.spaces import ArraySpec
 
 
@@ -69,15 +70,17 @@ class ActionCodec:
         return chosen.astype(spec.dtype).reshape(len(values), *spec.shape)
 
 
-def to_inputs(batch: Batch, actions: ActionCodec, device: torch.device) -> Inputs:
+def to_inputs(
+    batch: Batch, observations: ObsCodec, actions: ActionCodec, device: torch.device
+) -> Inputs:
     """The batch on a device; a window that starts inside an episode keeps its first action."""
     return Inputs(
-        obs={key: _tensor(rows, device) for key, rows in batch.obs.items()},
+        obs={key: to_tensor(rows, device) for key, rows in observations(batch.obs).items()},
         action=actions.encode(batch.action).to(device),
-        reward=_tensor(batch.reward, device),
-        terminal=_tensor(batch.terminated, device),
-        is_first=_tensor(batch.is_first, device),
-        mask=_tensor(batch.mask, device),
+        reward=to_tensor(batch.reward, device),
+        terminal=to_tensor(batch.terminated, device),
+        is_first=to_tensor(batch.is_first, device),
+        mask=to_tensor(batch.mask, device),
     )
 
 
@@ -103,7 +106,7 @@ def whole_episode(episode: Episode) -> Batch:
     )
 
 
-def _tensor(rows: NDArray[Any], device: torch.device) -> Tensor:
+def to_tensor(rows: NDArray[Any], device: torch.device) -> Tensor:
     # Not every device has numbers of 64 bits, and no model computes with them.
     narrow = rows.astype(np.float32) if rows.dtype == np.float64 else rows
     return torch.from_numpy(np.ascontiguousarray(narrow)).to(device)

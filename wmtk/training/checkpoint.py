@@ -3,26 +3,36 @@
 checkpoints/
   00001000/tensors.safetensors   weights, optimiser moments, random-number states
   00001000/state.json            everything else, and the SHA-256 of the tensors
+  00001000-1/                    the same update, saved again with something else
   latest, best                   text files with the name of a checkpoint
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import os
+import re
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import load, save
-from torch import Tensor, nn
+from safetensors.torch import save
+from torch import Tensor
 
 from wmtk.datasets import durable
-from wmtk.errors import CheckpointError, CorruptDatasetError
+from wmtk.errors import CheckpointError, RunError, WmtkError
+from wmtk.representation import brief_repr
+from wmtk.training import tensor_file
+from wmtk.training.records import CheckpointRecord, TrainingState, read_file
 
 KEEP = 3
+TENSORS = "tensors.safetensors"
+POINTERS = ("latest", "best")
+MAX_STATE_BYTES = 2**24
+_NAME = re.compile(r"[0-9]{8,15}(-[0-9]{1,6})?")
+_NUMBER = re.compile(r"[0-9]{1,15}")
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,9 @@ class Checkpoint:
     tensors: Mapping[str, Tensor]
     state: Mapping[str, Any]
     hash: str  # of the tensors: names the weights in the provenance of what they make
+    path: Path  # of its tensors
+
+    __repr__ = brief_repr
 
 
 class Checkpoints:
@@ -50,155 +63,211 @@ class Checkpoints:
         *,
         best: bool = False,
     ) -> str:
-        """Write a checkpoint, then move the pointers to it; returns the hash of its tensors."""
-        name = f"{step:08d}"
+        """Write a checkpoint, then point to it; returns the hash of its tensors.
+
+        At every moment `latest` names a whole checkpoint: one of the same step is never replaced,
+        the new one gets a name of its own. A checkpoint that is there already is kept.
+        """
         data = save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
         digest = hashlib.sha256(data).hexdigest()
-        document = durable.sealed({"step": step, "sha256": digest, "state": dict(state)})
-        staging = self.folder / f".{name}.tmp"
+        content = {"step": step, "sha256": digest, "bytes": len(data), "state": dict(state)}
+        document = durable.to_bytes(durable.sealed(content))
         with durable.writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            durable.remove_tree(staging)
-            staging.mkdir()
-            durable.write_file(staging / "tensors.safetensors", data)
-            durable.write_file(staging / "state.json", durable.to_bytes(document))
-            durable.sync(staging)
-            durable.remove_tree(self.folder / name)
-            staging.rename(self.folder / name)
-            durable.sync(self.folder)
-            for pointer in ["latest", "best"] if best else ["latest"]:
-                durable.replace_file(self.folder / pointer, name.encode())
+            before = [name for name in self._names() if _step(name) == step]
+            name = next((name for name in before if self._holds(name, document)), None)
+            if name is None:
+                name = self._next_name(step, before)
+                self._write(name, data, document)
+            try:
+                # `best` first: the state says which loss is the best, and `latest` makes it count.
+                for pointer in ["best", "latest"] if best else ["latest"]:
+                    durable.replace_file(self.folder / pointer, name.encode())
+            except BaseException:
+                if name not in {self.pointer(which) for which in POINTERS}:
+                    durable.remove_tree(self.folder / name)
+                raise
         self._prune()
         return digest
 
+    def _holds(self, name: str, document: bytes) -> bool:
+        """Whether a checkpoint is whole and has this document."""
+        folder = self.folder / name
+        try:
+            same = read_file(folder / "state.json", limit=MAX_STATE_BYTES) == document
+            if same:
+                self._verify(name)
+        except WmtkError:
+            return False
+        return same
+
+    @staticmethod
+    def _next_name(step: int, before: list[str]) -> str:
+        name = f"{step:08d}"
+        return f"{name}-{_order(before[-1])[1] + 1}" if before else name
+
+    def _write(self, name: str, data: bytes, document: bytes) -> None:
+        staging = self.folder / f".{name}.tmp"
+        try:
+            durable.remove_tree(staging)
+            staging.mkdir()
+            durable.write_file(staging / TENSORS, data)
+            durable.write_file(staging / "state.json", document)
+            durable.sync(staging)
+            staging.rename(self.folder / name)
+        except BaseException:
+            durable.remove_tree(staging)  # a full disk needs the room
+            raise
+        durable.sync(self.folder)
+
     def _names(self) -> list[str]:
-        return sorted(p.name for p in self.folder.glob("[0-9]*") if p.name.isdigit())
+        """The names of all checkpoints, by step; of those of one step, the newest is the last."""
+        try:
+            names = os.listdir(self.folder)
+        except OSError:
+            return []
+        return sorted((name for name in names if _NAME.fullmatch(name)), key=_order)
 
     def steps(self) -> list[int]:
         """The updates that there are checkpoints of."""
-        return [int(name) for name in self._names()]
+        return sorted({_step(name) for name in self._names()})
+
+    def remove_unfinished(self) -> None:
+        """Delete what a kill left. For the one process that writes to the run."""
+        for unfinished in self.folder.glob(".*.tmp"):
+            durable.remove_tree(unfinished)
+        durable.remove_staged(self.folder)
 
     def _prune(self) -> None:
         """Delete all but the newest few and those that a pointer names, and what a kill left."""
-        for unfinished in self.folder.glob(".*.tmp"):
-            durable.remove_tree(unfinished)
-        names = self._names()
-        wanted = set(names[-self.keep :]) | {self.pointer("latest"), self.pointer("best")}
-        for name in names:
+        newest = {_step(name): name for name in self._names()}
+        wanted = {newest[step] for step in sorted(newest)[-self.keep :]}
+        wanted |= {name for which in POINTERS if (name := self.pointer(which)) is not None}
+        for name in self._names():
             if name not in wanted:
-                durable.remove_tree(self.folder / name)
+                # Under another name at once: what is half deleted is no checkpoint.
+                unfinished = self.folder / f".{name}.tmp"
+                durable.remove_tree(unfinished)
+                (self.folder / name).rename(unfinished)
+        self.remove_unfinished()
 
-    def pointer(self, name: str) -> str | None:
-        path = self.folder / name
-        if not path.exists():
-            return None
-        target = path.read_text().strip()
-        if not target.isdigit():
-            raise CheckpointError(f"{path} names no checkpoint: {target!r}.", "Delete the file.")
+    # --- reading ---
+
+    def pointer(self, which: str) -> str | None:
+        """The checkpoint that `latest` or `best` names; None before there is one."""
+        path = self.folder / which
+        if not os.path.lexists(path):
+            # A kill between the first checkpoint and the pointer to it.
+            return self._names()[-1] if which == "latest" and self._names() else None
+        try:
+            target = read_file(path, limit=100).decode("ascii", "replace").strip()
+        except RunError as error:
+            raise CheckpointError(error.message, self._way_out(which)) from error
+        if not _NAME.fullmatch(target):
+            raise CheckpointError(f"{path} names no checkpoint: {target!r}.", self._way_out(which))
         return target
 
-    def _folder(self, which: str) -> Path:
-        name = f"{int(which):08d}" if which.isdigit() else self.pointer(which)
-        if name is None or not (self.folder / name).is_dir():
-            known = self._names() or ["none"]
+    def step_of(self, which: str) -> int | None:
+        """The update of the checkpoint that a pointer names; None before there is one."""
+        name = self.pointer(which)
+        return None if name is None else _step(name)
+
+    def _name(self, which: str) -> str:
+        """The checkpoint of a pointer or of a step."""
+        if _NUMBER.fullmatch(which):
+            names = [name for name in self._names() if _step(name) == int(which)]
+            name = names[-1] if names else None
+        else:
+            name = self.pointer(which) if which in POINTERS else None
+            if name is not None and not (self.folder / name).is_dir():
+                raise CheckpointError(
+                    f"{self.folder / which} names {name}, which is missing.", self._way_out(which)
+                )
+        if name is None:
+            known = ", ".join(map(str, self.steps())) or "none"
             raise CheckpointError(
-                f"{self.folder} has no checkpoint {which!r}.", f"There are: {', '.join(known)}."
+                f"{self.folder} has no checkpoint {which!r}.", f"There are: {known}."
             )
-        return self.folder / name
+        return name
 
     def document(self, which: str = "latest") -> dict[str, Any]:
         """What a checkpoint holds besides tensors: step, state, and the hash of the tensors."""
-        path = self._folder(which) / "state.json"
+        name = self._name(which)
         try:
-            return durable.unsealed(durable.parse(durable.read_bytes(path), path), path)
-        except (OSError, CorruptDatasetError) as error:
-            raise self._damaged(path, "is missing or was altered") from error
+            return self._document(name)
+        except CheckpointError as error:
+            raise CheckpointError(error.message, self._way_out(which, name)) from error
+
+    def training_state(self, which: str = "latest") -> TrainingState:
+        """What a checkpoint of a training remembers."""
+        path = self.folder / self._name(which) / "state.json"
+        return TrainingState.read(self.document(which)["state"], path, self._way_out(which))
+
+    def shapes(self, which: str = "latest") -> dict[str, tuple[int, ...]]:
+        """The shapes of a checkpoint's tensors, by name, without reading the tensors."""
+        name = self._name(which)
+        try:
+            return tensor_file.read_shapes(self.folder / name / TENSORS)
+        except CheckpointError as error:
+            raise CheckpointError(error.message, self._way_out(which, name)) from error
 
     def load(self, which: str = "latest") -> Checkpoint:
         """Read a checkpoint by pointer or by step, refusing one that is damaged."""
-        document = self.document(which)
-        path = self._folder(which) / "tensors.safetensors"
+        name = self._name(which)
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise self._damaged(path, "is missing") from error
-        digest = hashlib.sha256(data).hexdigest()
-        if digest != document["sha256"]:
-            raise self._damaged(path, "was altered: its checksum is wrong")
-        return Checkpoint(document["step"], load(data), document["state"], digest)
+            document = self._document(name)
+            path = self.folder / name / TENSORS
+            tensors = tensor_file.read(path, **self._expected(document))
+        except CheckpointError as error:
+            raise CheckpointError(error.message, self._way_out(which, name)) from error
+        return Checkpoint(document["step"], tensors, document["state"], document["sha256"], path)
 
-    def _damaged(self, path: Path, what: str) -> CheckpointError:
-        others = [name for name in self._names() if name != path.parent.name]
-        hint = "There is no other one."
-        if others:
-            hint = f"Go back to another one: echo {others[-1]} > {self.folder / 'latest'}"
-        return CheckpointError(f"{path} {what}.", hint)
+    def _document(self, name: str) -> dict[str, Any]:
+        path = self.folder / name / "state.json"
+        try:
+            record, content = CheckpointRecord.open(path)
+        except RunError as error:
+            raise CheckpointError(error.message) from error
+        if record.step != _step(name):
+            raise CheckpointError(f"{path} is of update {record.step}.")
+        return content
 
+    @staticmethod
+    def _expected(document: Mapping[str, Any]) -> dict[str, Any]:
+        return {"sha256": document["sha256"], "size": document.get("bytes")}
 
-def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
-    """A module's weights under a prefix."""
-    return {f"{prefix}/{name}": value for name, value in module.state_dict().items()}
+    def _verify(self, name: str) -> None:
+        document = self._document(name)
+        tensor_file.verify(self.folder / name / TENSORS, **self._expected(document))
 
+    def _way_out(self, which: str, damaged: str | None = None) -> str:
+        """What to do about a checkpoint that cannot be read."""
+        if which == "best":
+            return f"Take another one, such as latest. To forget it: rm {self._quoted('best')}"
+        for name in reversed(self._names()):
+            if name == damaged:
+                continue
+            try:
+                self._verify(name)
+            except CheckpointError:
+                continue
+            if which == "latest":
+                return f"Go back to another one: echo {name} > {self._quoted('latest')}"
+            return f"Take another one, such as {_step(name)}."
+        return (
+            f"No whole checkpoint is left. To train from the beginning: rm -r "
+            f"{shlex.quote(str(self.folder))}, and resume."
+        )
 
-def restore_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    start = f"{prefix}/"
-    saved = {key.removeprefix(start): v for key, v in tensors.items() if key.startswith(start)}
-    wanted = module.state_dict()
-    for name in dict.fromkeys([*wanted, *saved]):
-        if name not in saved or name not in wanted or saved[name].shape != wanted[name].shape:
-            sizes = [tuple(x[name].shape) if name in x else "nothing" for x in (saved, wanted)]
-            raise CheckpointError(
-                f"The saved weights are not of these settings: {start}{name} is {sizes[0]} in the "
-                f"checkpoint and {sizes[1]} in the model.",
-                "Use the settings that the run was made with; sizes cannot change afterwards.",
-            )
-    module.load_state_dict(saved)
-
-
-def optimizer_tensors(prefix: str, adam: torch.optim.Adam) -> dict[str, Tensor]:
-    """Adam's moments and step counts, by the position of their parameter."""
-    return {
-        f"{prefix}/{index}/{name}": value
-        for index, entry in adam.state_dict()["state"].items()
-        for name, value in entry.items()
-    }
-
-
-def restore_optimizer(prefix: str, adam: torch.optim.Adam, tensors: Mapping[str, Tensor]) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        if key.startswith(f"{prefix}/"):
-            _, index, name = key.rsplit("/", 2)
-            state.setdefault(int(index), {})[name] = value
-    adam.load_state_dict({"state": state, "param_groups": adam.state_dict()["param_groups"]})
+    def _quoted(self, name: str) -> str:
+        return shlex.quote(str(self.folder / name))
 
 
-def random_tensors() -> dict[str, Tensor]:
-    """The states of torch's generators; nothing else is drawn from while training."""
-    states = {"rng/cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states |= {f"rng/cuda/{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
-    if torch.backends.mps.is_available():
-        states["rng/mps"] = torch.mps.get_rng_state()
-    return states
+def _order(name: str) -> tuple[int, int]:
+    """The step of a checkpoint's name, and which of those of this step it is."""
+    step, _, number = name.partition("-")
+    return int(step), int(number or 0)
 
 
-def restore_random(tensors: Mapping[str, Tensor]) -> None:
-    torch.set_rng_state(tensors["rng/cpu"])
-    if torch.cuda.is_available():
-        for index in range(torch.cuda.device_count()):
-            if f"rng/cuda/{index}" in tensors:
-                torch.cuda.set_rng_state(tensors[f"rng/cuda/{index}"], index)
-    if torch.backends.mps.is_available() and "rng/mps" in tensors:
-        torch.mps.set_rng_state(tensors["rng/mps"])
-
-
-@contextmanager
-def own_randomness(seed: int = 0) -> Iterator[None]:
-    """Random numbers of a seed for what must not change those that training draws."""
-    before = random_tensors()
-    torch.manual_seed(seed)
-    try:
-        yield
-    finally:
-        restore_random(before)
+def _step(name: str) -> int:
+    return _order(name)[0]

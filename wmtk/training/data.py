@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from wmtk.config import Config
-from wmtk.datasets import Batch, SequenceSampler, Source, all_of, split
+from wmtk.datasets import Batch, Schema, SequenceSampler, Source, all_of, split
 from wmtk.errors import UsageError
+from wmtk.observations import IMAGE_SIZE, ObsCodec, key_names
 from wmtk.training.fit import require_fit
 
 _MIB = 2**20
+
+
+# The settings of `DataConfig` that a trained model is bound to.
+OBSERVATIONS = ("image_size", "obs_keys", "as_image", "as_vector", "image_range")
+Names = Annotated[tuple[str, ...], BeforeValidator(key_names)]
 
 
 class DataConfig(Config):
@@ -23,6 +29,24 @@ class DataConfig(Config):
     length: int = Field(50, ge=2)  # L
     uniform_over: Literal["episodes", "steps"] = "episodes"
     memory_mb: int = Field(512, ge=0)  # decoded data that is kept
+    # What a model sees of the observations; it acts, and is looked at, with the same.
+    image_size: int = Field(IMAGE_SIZE, ge=1)  # images of other sizes are resized to it
+    obs_keys: Names = ()  # the keys to use, or with a "-" before them to leave out; empty: all
+    as_image: Names = ()  # keys of small images, which are learned as vectors otherwise
+    as_vector: Names = ()  # keys of images that are learned as vectors
+    # Black and white in images of floats or integers whose space has no bounds.
+    image_range: tuple[float, float] | None = None
+
+    def observations(self, schema: Schema) -> ObsCodec:
+        """Rows of such data → what a model takes."""
+        return ObsCodec(
+            schema.obs,
+            image_size=self.image_size,
+            obs_keys=self.obs_keys,
+            as_image=self.as_image,
+            as_vector=self.as_vector,
+            image_range=self.image_range,
+        )
 
 
 def make_sampler(
@@ -43,6 +67,7 @@ def make_sampler(
         seed=seed,
         uniform_over=config.uniform_over,
         memory=config.memory_mb * _MIB,
+        observations=config.observations(sources[0].dataset.schema),
     )
 
 
@@ -60,13 +85,14 @@ def fixed_batches(
     return [sampler.sample(number) for number in range(count)]
 
 
-def require_same_spaces(sources: Sequence[Source]) -> None:
-    """Refuse a mix of datasets that one model cannot see or act in."""
+def require_same_spaces(sources: Sequence[Source], keys: Collection[str]) -> None:
+    """Refuse a mix of datasets that one model cannot see, by these keys, or act in."""
     first = sources[0].dataset
     for source in sources[1:]:
         other = source.dataset
-        require_fit(first.schema, other.schema, f"{first.path} and {other.path}")
-        first.schema.require_same_arrays(other.schema, f"{first.path} and {other.path}")
+        names = f"{first.path} and {other.path}"
+        require_fit(first.schema.only(keys), other.schema, names)
+        first.schema.require_same_arrays(other.schema, names, obs=keys)
 
 
 def _side(source: Source, fraction: float, held_out: bool) -> Source:

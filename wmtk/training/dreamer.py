@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,10 +17,9 @@ from wmtk.errors import RunError
 from wmtk.models.latents import Categorical, Gaussian
 from wmtk.models.rssm import State
 from wmtk.models.shown import Glimpse, Mind
-from wmtk.training.batches import to_inputs
-from wmtk.training.checkpoint import own_randomness
 from wmtk.training.inspecting import decoded, distributions
 from wmtk.training.loading import LoadedAgent, LoadedModel
+from wmtk.training.saved_tensors import own_randomness
 
 
 class Dreamer:
@@ -53,8 +53,12 @@ class Dreamer:
     def see(self, batch: Batch, seed: Sequence[int]) -> Mind:
         """The states after the last row of windows (N, T, …) that are seen whole."""
         with own_randomness(_number(seed)):
-            states = self._model.observe(to_inputs(batch, self.loaded.actions, self._device))
+            states = self._model.observe(self.loaded.inputs_of(batch))
         return self._mind(states.at(-1))
+
+    def prepared(self, obs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """Observations as the model sees them, to show beside its own."""
+        return self.loaded.observations(obs)
 
     @torch.no_grad()
     def open(self, seed: Sequence[int], temperature: float = 1.0) -> Mind:
@@ -78,7 +82,7 @@ class Dreamer:
         if self._behaviour is None:
             raise RunError(
                 f"{self.loaded.run.path} has no actor.",
-                f"Train one: wmtk train-policy {self.loaded.run.path} --out …",
+                f"Train one: wmtk train-policy {shlex.quote(str(self.loaded.run.path))} --out …",
             )
         with own_randomness(_number(seed)):
             action = self._behaviour.act(self._state(mind).feat, sample=sample)

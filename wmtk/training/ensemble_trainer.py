@@ -7,27 +7,28 @@ from collections.abc import Mapping
 from pydantic import Field
 from torch import Tensor
 
+from wmtk.config import Depth, Width
 from wmtk.models.disagreement import Ensemble, transitions
 from wmtk.models.imagination import Dream
 from wmtk.models.rssm import State
 from wmtk.models.schedules import Scale
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.training.checkpoint import (
+from wmtk.training.divergence import require_finite
+from wmtk.training.optimizer import Optimizer, OptimizerConfig
+from wmtk.training.saved_tensors import (
     module_tensors,
     optimizer_tensors,
     restore_module,
     restore_optimizer,
 )
-from wmtk.training.divergence import require_finite
-from wmtk.training.optimizer import Optimizer, OptimizerConfig
 
 
 class EnsembleConfig(OptimizerConfig):
     """Size and learning of an ensemble. Plan2Explore and offline Dreamers have 5 to 10 members."""
 
-    members: int = Field(5, ge=2)  # M
-    layers: int | None = Field(None, ge=1)  # of each; null: as many as the actor's
-    units: int | None = Field(None, ge=1)  # null: as many as the actor's
+    members: Depth = Field(5, ge=2)  # M
+    layers: Depth | None = None  # of each; null: as many as the actor's
+    units: Width | None = None  # null: as many as the actor's
     rate: Scale = 3e-4
 
 

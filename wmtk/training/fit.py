@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wmtk.datasets import Episode, Schema
-from wmtk.errors import SchemaMismatchError
+from wmtk.errors import SchemaMismatchError, UsageError
 from wmtk.spaces import ArraySpec
 
 _HINT = (
@@ -23,8 +23,11 @@ def require_fit(model: Schema, data: Schema, names: str) -> None:
     _compare(_seen(model), _seen(data), names, _facts)
 
 
-def require_episode(model: Schema, episode: Episode) -> None:
+def require_episode(model: Schema, episode: object) -> None:
     """Refuse an episode whose arrays are not of the model's spaces."""
+    if not isinstance(episode, Episode):
+        name = type(episode).__name__
+        raise UsageError(f"A {name} is not an episode.", "Give one of a dataset: dataset[0].")
     there = {key: ArraySpec.from_array(rows) for key, rows in episode.arrays().items()}
     names = "The model and the episode"
     _compare(_seen(model), there, names, lambda spec: (spec.shape, spec.dtype))

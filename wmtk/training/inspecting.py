@@ -13,8 +13,8 @@ from wmtk.models.convolution import to_bytes
 from wmtk.models.latents import Binary, Categorical, Gaussian
 from wmtk.models.shown import Floats, Imagined, Seen
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.training.checkpoint import own_randomness
 from wmtk.training.openloop import open_loop
+from wmtk.training.saved_tensors import own_randomness
 
 
 @torch.no_grad()

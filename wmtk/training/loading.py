@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,28 +12,30 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from wmtk.datasets import Batch, Dataset, Episode, Schema
+from wmtk.datasets import Batch, Dataset, Episode
 from wmtk.errors import RunError, UsageError
 from wmtk.models.actions import actions_of
 from wmtk.models.behaviour import Behaviour
 from wmtk.models.rssm import State
 from wmtk.models.shown import Dreamt, Imagined, Seen
 from wmtk.models.world_model import Inputs, WorldModel
+from wmtk.representation import brief_repr
 from wmtk.training.acting import ActorPolicy
 from wmtk.training.batches import ActionCodec, to_inputs, whole_episode
-from wmtk.training.checkpoint import Checkpoint, restore_module
+from wmtk.training.checkpoint import Checkpoint
+from wmtk.training.compat import restore_world_model
 from wmtk.training.device import choose_device
 from wmtk.training.fit import require_episode, require_fit
 from wmtk.training.inspecting import decoded, foresee, watch
 from wmtk.training.openloop import open_loop
 from wmtk.training.policy_dreams import dream
 from wmtk.training.policy_trainer import EXPLORER, TASK
-from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
-
-HAS_ACTOR = ("policy", "online")  # kinds of runs
+from wmtk.training.saved_tensors import naming, restore_module
+from wmtk.training.sizes import require_saved_sizes
+from wmtk.training.spaces import spaces_of
 
 
 @dataclass(frozen=True)
@@ -43,29 +46,54 @@ class Prediction:
     reward: NDArray[np.float32]
     discount: NDArray[np.float32]
 
+    __repr__ = brief_repr
+
 
 class LoadedModel:
     """A world model with its weights, ready to look at episodes and to imagine."""
 
     def __init__(self, run: Run, saved: Checkpoint, device: str) -> None:
         self.run = run
-        self.schema = Schema.from_json(run.about["schema"])
-        self.config = TrainingConfig.build(run.config())
+        self.config = run.settings
+        # The spaces of data and environments that it fits, and of what it sees and shows of them.
+        self.data_schema, self.observations = spaces_of(run, self.config)
+        self.schema = replace(self.data_schema, obs=self.observations.specs)
         self.device = torch.device(device)
         self.actions = ActionCodec(self.schema.action)
         self.step, self.hash = saved.step, saved.hash
-        self.model = WorldModel(self.config.model, self.schema.obs, self.actions.size)
-        restore_module("model", self.model, saved.tensors)
+        self.model = WorldModel(self.config.model, self.observations.specs, self.actions.size)
+        with naming(saved.path):
+            restore_world_model(self.model, saved.tensors)
         self.model.to(self.device).eval()
+
+    def __repr__(self) -> str:
+        count = sum(weight.numel() for module in self._modules for weight in module.parameters())
+        return (
+            f"{type(self).__name__}({str(self.run.path)!r}, kind={self.run.kind!r}, "
+            f"step={self.step}, task={self.run.task!r}, {self.schema.spaces}, "
+            f"parameters={count:,}, device='{self.device}')"
+        )
+
+    @property
+    def _modules(self) -> list[nn.Module]:
+        return [self.model]
 
     def require_fit(self, dataset: Dataset) -> None:
         """Refuse a dataset whose spaces are not the model's."""
-        require_fit(self.schema, dataset.schema, f"{self.run.path} and {dataset.path}")
+        require_fit(self.data_schema, dataset.schema, f"{self.run.path} and {dataset.path}")
+
+    def prepared(self, batch: Batch) -> Batch:
+        """Windows with observations as the model sees them, to compare with what it shows."""
+        return replace(batch, obs=self.observations(batch.obs))
 
     def inputs(self, episode: Episode) -> Inputs:
         """An episode as a batch of one."""
-        require_episode(self.schema, episode)
-        return to_inputs(whole_episode(episode), self.actions, self.device)
+        require_episode(self.data_schema, episode)
+        return self.inputs_of(whole_episode(episode))
+
+    def inputs_of(self, batch: Batch) -> Inputs:
+        """Windows as tensors."""
+        return to_inputs(batch, self.observations, self.actions, self.device)
 
     @torch.no_grad()
     def encode(self, episode: Episode) -> NDArray[np.float32]:
@@ -88,6 +116,7 @@ class LoadedModel:
 
         `observe(episode).at(-1)` is such a state, with N = 1.
         """
+        actions = np.asarray(actions)
         wanted = (len(state.deter), actions.shape[1] if actions.ndim > 1 else 0)
         if state.deter.ndim != 2 or actions.shape != (*wanted, *self.schema.action.shape):
             raise UsageError(
@@ -120,20 +149,24 @@ class LoadedModel:
 
     @property
     def gamma(self) -> float | None:
-        """The discount of a step that ends nothing; None where discounts are not learnt."""
+        """The discount of a step that ends nothing; None where discounts are not learned."""
         config = self.config.model
         return config.discount if config.discount_scale else None
 
+    @property
+    def policy_horizon(self) -> int:
+        """The steps that a policy imagines when it is trained in the model."""
+        return self.config.behaviour.horizon
+
     def watch(self, batch: Batch, seed: int = 0) -> Seen:
         """What the model makes of windows that it sees whole, for metrics and pictures."""
-        return watch(self.model, to_inputs(batch, self.actions, self.device), seed)
+        return watch(self.model, self.inputs_of(batch), seed)
 
     def foresee(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
     ) -> Imagined:
         """What the model expects after the first rows of windows, with the recorded actions."""
-        inputs = to_inputs(batch, self.actions, self.device)
-        return foresee(self.model, inputs, context, horizon, samples, seed)
+        return foresee(self.model, self.inputs_of(batch), context, horizon, samples, seed)
 
     @torch.no_grad()
     def show(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -155,7 +188,7 @@ class LoadedModel:
         """
         raise RunError(
             f"{self.run.path} is a {self.run.kind} run: it has no actor.",
-            f"Train one: wmtk train-policy {self.run.path} "
+            f"Train one: wmtk train-policy {shlex.quote(str(self.run.path))} "
             f"{'--explore disagreement ' if explore else ''}--out …",
         )
 
@@ -173,8 +206,14 @@ class LoadedAgent(LoadedModel):
             self.explorer = Behaviour(feat_size, actions, settings.layers, settings.units)
         for name, behaviour in {TASK: self.behaviour, EXPLORER: self.explorer}.items():
             if behaviour is not None:
-                restore_module(name, behaviour, saved.tensors)
+                with naming(saved.path):
+                    restore_module(name, behaviour, saved.tensors)
                 behaviour.to(self.device).eval()
+
+    @property
+    def _modules(self) -> list[nn.Module]:
+        behaviours = (self.behaviour, self.explorer)
+        return [self.model, *(each for each in behaviours if each is not None)]
 
     def make_policy(
         self, *, sample: bool, seed: Sequence[int] = (0,), explore: bool = False
@@ -183,12 +222,14 @@ class LoadedAgent(LoadedModel):
         if behaviour is None:
             raise RunError(
                 f"{self.run.path} was trained without an explorer.",
-                f"Train one: wmtk train-policy {self.run.path} --explore disagreement --out …",
+                f"Train one: wmtk train-policy {shlex.quote(str(self.run.path))} "
+                "--explore disagreement --out …",
             )
         return ActorPolicy(
             self.model,
             behaviour,
-            self.schema,
+            self.data_schema,
+            observations=self.observations,
             sample=sample,
             seed=seed,
             name=f"{self.run.path.name}{'/explorer' if explore else ''}@{self.step}",
@@ -221,7 +262,7 @@ class LoadedAgent(LoadedModel):
             self.model,
             self.behaviour,
             self.actions,
-            to_inputs(batch, self.actions, self.device),
+            self.inputs_of(batch),
             context=context,
             horizon=horizon,
             samples=samples,
@@ -236,7 +277,8 @@ def load(run: str | Path, which: str = "latest", device: str = "cpu") -> LoadedM
     `which` is a checkpoint's step, "latest" or "best"; `device` "auto" is the best there is.
     """
     found = Run(Path(run))
-    kind = LoadedAgent if found.kind in HAS_ACTOR else LoadedModel
+    require_saved_sizes(found, found.settings, which)
+    kind = LoadedAgent if found.has_actor else LoadedModel
     return kind(found, found.checkpoints.load(which), choose_device(device))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -13,11 +14,11 @@ from torch import Tensor
 
 from wmtk.datasets import Batch, Prefetcher, SequenceSampler, durable
 from wmtk.errors import DivergedError, EnvironmentFailedError, RunError
-from wmtk.training.checkpoint import random_tensors, restore_random
 from wmtk.training.metrics import MetricsLog
 from wmtk.training.parts import Parts
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
+from wmtk.training.saved_tensors import naming, random_tensors, restore_random
 from wmtk.version import code_version
 
 
@@ -36,6 +37,7 @@ class Watch:
 
     on_progress: Callable[[TrainProgress], None] = lambda _: None
     stop: Callable[[], bool] = lambda: False
+    on_note: Callable[[str], None] = lambda _: None  # told each setting that has changed
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,13 @@ class Stage(Protocol):
     def report(self, metrics: Mapping[str, Tensor]) -> Report:
         """What `update` returned, in numbers."""
 
-    def look(self, log: MetricsLog, step: int, *, last: bool) -> float | None:
-        """Whatever is due besides updates; the loss by which a checkpoint is the best, if any."""
+    interrupted: bool  # whether the last `look` was stopped before its test was over
+
+    def look(self, log: MetricsLog, step: int, *, last: bool, best: float | None) -> float | None:
+        """Whatever is due besides updates; the loss by which a checkpoint is the best, if any.
+
+        `best` is the lowest such loss so far.
+        """
 
     def advice(self) -> str:
         """Options that may help after numbers went wrong."""
@@ -75,6 +82,15 @@ class Feed:
 
     def report(self) -> Mapping[str, float]:
         """What to log beside what an update came to, by full name."""
+        return {}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `finish` has nothing to do."""
+        return True
+
+    def finish(self) -> Mapping[str, float]:
+        """Complete the data after the last update; what to log, nothing if nothing came."""
         return {}
 
     def state(self) -> Mapping[str, Any]:
@@ -102,6 +118,7 @@ class Loop:
         self.updates = 0  # made by this process
         self.step = 0  # how many were ever made
         self._best: float | None = None  # the lowest loss that the stage looked at so far
+        self._owes_test = False  # whether the test of this step is still to be made
         self._resumed = False
         self._shown: Mapping[str, float] = {}
         self._waiting = 0.0
@@ -109,28 +126,48 @@ class Loop:
     def restore(self) -> None:
         """Go on where the newest checkpoint was saved; without one, from the beginning."""
         self._resumed = True
-        if not self._run.step:
+        checkpoints = self._run.checkpoints
+        checkpoints.pointer("best")  # raises now rather than when the next one is saved
+        state = self._run.state()
+        if state is None:
             return
-        saved = self._run.checkpoints.load()
-        self._stage.restore(saved.tensors)
-        restore_random(saved.tensors)
-        self._sampler.restore(saved.state["sampler"])
+        saved = checkpoints.load()
+        with naming(saved.path):
+            self._stage.restore(saved.tensors)
+            restore_random(saved.tensors)
+        self._sampler.restore(state.sampler.model_dump())
         self.step = saved.step
+        self._owes_test = state.owes_test
         # What was the best by another loss says nothing about this one.
-        if saved.state["config"]["model"] == self._config.model.model_dump(mode="json"):
-            self._best = saved.state["best"]
+        if state.config.get("model") == self._config.model.model_dump(mode="json"):
+            self._best = state.best
+
+    def begin(self, *, resumed: bool) -> None:
+        """Restore a run that is resumed, and take on its new settings; says what changes."""
+        if resumed:
+            self.restore()
+            for name, (old, new) in self._run.change_config(self._config).items():
+                self._watch.on_note(f"From now on {name} is {new}; it was {old}.")
 
     def run(self, steps: int) -> None:
         """Update until there were `steps` of them, or somebody says stop."""
-        if self.step >= steps:
+        if self.step >= steps and not self._owes_test and self._feed.is_complete:
             return
-        cadence = self._config.cadence
         log = MetricsLog(self._run.path, self.step if self._resumed else None)
-        with (
-            durable.writing(self._run.path),  # reports and pictures too need room
-            closing(log),
-            Prefetcher(self._sampler) as batches,
-        ):
+        with durable.writing(self._run.path), closing(log):  # reports and pictures too need room
+            if self._owes_test:  # which was interrupted
+                self._save(steps, best=self._look(log, steps))
+            if self.step < steps and not self._owes_test:
+                self._train(steps, log)
+            if self.step >= steps and not self._owes_test:
+                with self._saving_if_an_environment_fails(steps):
+                    values = self._feed.finish()
+                if values:
+                    log.scalars(self.step, values)
+
+    def _train(self, steps: int, log: MetricsLog) -> None:
+        cadence = self._config.cadence
+        with Prefetcher(self._sampler) as batches:
             clock = _Clock(batches, self.step)
             ends = False
             while not ends:
@@ -146,11 +183,20 @@ class Loop:
                 ends = last or self._watch.stop()
                 if last or self.step % cadence.log == 0:
                     self._report(log, metrics, clock)
-                with self._saving_if_an_environment_fails(steps), self._advising():
-                    better = self._is_better(self._stage.look(log, self.step, last=last))
+                better = self._look(log, steps)
+                ends = ends or self._owes_test  # the test was interrupted
                 if ends or better or self.step % cadence.checkpoint == 0:
                     self._save(steps, best=better)
                 self._watch.on_progress(TrainProgress(self.step, self._shown, self._waiting))
+
+    def _look(self, log: MetricsLog, steps: int) -> bool:
+        """Let the stage do what is due at this step; whether the weights are the best so far."""
+        self._owes_test = True  # until it is over, also in what an environment's failure saves
+        with self._saving_if_an_environment_fails(steps), self._advising():
+            last = self.step >= steps
+            loss = self._stage.look(log, self.step, last=last, best=self._best)
+        self._owes_test = self._stage.interrupted
+        return self._is_better(loss)
 
     @contextmanager
     def _saving_if_an_environment_fails(self, steps: int) -> Iterator[None]:
@@ -204,6 +250,7 @@ class Loop:
         state = {
             "sampler": self._sampler.state(),
             "best": self._best,
+            "owes_test": self._owes_test,
             "steps": steps,
             "data": self._run.about["data"],
             "config": self._config.model_dump(),
@@ -236,14 +283,14 @@ class _Clock:
 
 def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
     """The run to go on with; None if it is to be begun, which a path in use prevents."""
-    if not resume or not (out / "run.json").exists():
+    if not resume or not os.path.lexists(out / "run.json"):
         Run.require_vacant(out)
         return None
     run = Run(out)
     if run.kind != kind:
         command = run.kind if run.kind == "online" else f"train-{run.kind}"
         raise RunError(
-            f"{out} is a {run.kind} run, not a {kind} run.",
+            f"{out} is a {run.kind} run, not one of kind {kind}.",
             f"Resume it with `wmtk {command}`, or choose another --out.",
         )
     return run
@@ -253,7 +300,7 @@ def kept(run: Run | None, name: str, asked: float | None, default: float) -> flo
     """What a run began with, which nobody may want to be different later."""
     if run is None:
         return default if asked is None else asked
-    before: float = run.about[name]
+    before: float = run.about[name]  # there, by the schema of run.json
     if asked is not None and asked != before:
         option = f"--{name.replace('_', '-')}"
         raise RunError(
@@ -263,12 +310,10 @@ def kept(run: Run | None, name: str, asked: float | None, default: float) -> flo
     return before
 
 
-def train(loop: Loop, run: Run, config: TrainingConfig, steps: int, *, resumed: bool) -> Run:
+def train(loop: Loop, run: Run, steps: int, *, resumed: bool) -> Run:
     """Run the loop in its directory; one in which nothing was learnt is removed again."""
     with occupied(run, lambda: resumed or loop.updates > 0):
-        if resumed:
-            loop.restore()
-            run.change_config(config)
+        loop.begin(resumed=resumed)
         run.note_command()
         loop.run(steps)
     return run

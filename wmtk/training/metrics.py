@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from wmtk.datasets import durable
+from wmtk.training.records import read_lines
 
 FILE = "metrics.jsonl"
 FRAME_MILLISECONDS = 250
@@ -29,11 +31,12 @@ class MetricsLog:
 
         path = folder / FILE
         if resumed_at is not None and path.exists():
-            lines = path.read_text().splitlines()
-            kept = [line for line in lines if _step(line) <= resumed_at]
+            kept = [json.dumps(x) for x in read_metrics(folder) if x["step"] <= resumed_at]
             durable.replace_file(path, "".join(f"{line}\n" for line in kept).encode())
-        self._file = path.open("a")
+        self._file = durable.open_to_append(path)
         purge = None if resumed_at is None else resumed_at + 1
+        self._thread_hook = threading.excepthook
+        threading.excepthook = self._quietly
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
@@ -65,21 +68,19 @@ class MetricsLog:
         summary = Summary(value=[Summary.Value(tag=name, image=shown)])
         self._board._get_file_writer().add_summary(summary, step)  # type: ignore[no-untyped-call]
 
+    def _quietly(self, failure: threading.ExceptHookArgs) -> None:
+        """TensorBoard's thread raises what its next call raises again: once is enough."""
+        if type(failure.thread).__name__ != "_AsyncWriterThread":
+            self._thread_hook(failure)
+
     def close(self) -> None:
         self._file.close()
-        self._board.close()
+        try:
+            self._board.close()
+        finally:
+            threading.excepthook = self._thread_hook
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The reports of a run, oldest first; what is not finite is None."""
-    path = folder / FILE
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if math.isfinite(_step(line))]
-
-
-def _step(line: str) -> float:
-    """The step of a line; a line that a crash cut short belongs nowhere."""
-    try:
-        return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
-        return math.inf
+    return read_lines(folder / FILE)

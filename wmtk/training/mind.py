@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wmtk.models.convolution import to_bytes
-from wmtk.training.acting import ActorPolicy
+from wmtk.training.acting import ActorPolicy, Observation
 
 
 class ActorMind:
@@ -33,6 +33,9 @@ class ActorMind:
             torch.from_numpy(rewards)
         ).numpy()
         return array
+
+    def prepared(self, obs: Observation) -> Observation:
+        return self._policy.observations(obs)
 
     @torch.no_grad()
     def images(self, slots: Sequence[int]) -> dict[str, NDArray[np.uint8]]:

@@ -10,20 +10,17 @@ import torch
 from torch import Tensor
 
 from wmtk.datasets import Batch, Schema
+from wmtk.errors import CheckpointError
 from wmtk.models.rssm import State
 from wmtk.models.schedules import LAST
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.batches import ActionCodec, to_inputs
-from wmtk.training.checkpoint import (
-    module_tensors,
-    optimizer_tensors,
-    restore_module,
-    restore_optimizer,
-)
+from wmtk.training.compat import restore_world_model
 from wmtk.training.divergence import SpikeDetector, require_finite
 from wmtk.training.optimizer import Optimizer
 from wmtk.training.precision import make_scaler, set_up, settled
 from wmtk.training.presets import TrainingConfig
+from wmtk.training.saved_tensors import module_tensors, optimizer_tensors
 
 CONSTANT = 0.5 * math.log(2 * math.pi)  # that a Gaussian likelihood has per number, in nats
 
@@ -35,7 +32,9 @@ class ModelTrainer:
         config = settled(config, device)
         self.device = device
         self.actions = ActionCodec(schema.action)
-        self.model = WorldModel(config.model, schema.obs, self.actions.size).to(device)
+        self.observations = config.data.observations(schema)
+        specs = self.observations.specs
+        self.model = WorldModel(config.model, specs, self.actions.size).to(device)
         set_up(self.model, device, config.precision, compiled=config.compile)
         scaler = make_scaler(device, config.precision)
         self.optimizer = Optimizer(config.optimizer, self.model.parameters(), scaler)
@@ -43,7 +42,7 @@ class ModelTrainer:
         self._begins = config.model.start_at_mean
 
     def inputs(self, batch: Batch) -> Inputs:
-        return to_inputs(batch, self.actions, self.device)
+        return to_inputs(batch, self.observations, self.actions, self.device)
 
     def update(self, inputs: Inputs, step: int) -> tuple[State, dict[str, Tensor]]:
         """One gradient step; the posterior states, detached, and what to log."""
@@ -90,7 +89,10 @@ class ModelTrainer:
         return values
 
     def terms(self, report: Mapping[str, float]) -> dict[str, float]:
-        """The total loss and its main terms, without constants, so that they can be read."""
+        """For the progress line: the loss, its image and reward terms without constants, and `kl`.
+
+        `kl` is the metric of that name, in nats, not the scaled term `loss/kl`.
+        """
         half_errors = {
             name: scale * numbers * report[f"mse/{name}"] / 2
             for name, (_, numbers, scale) in self._gaussians().items()
@@ -98,7 +100,7 @@ class ModelTrainer:
         }
         images = [half_errors[key] for key in self.model.images if key in half_errors]
         terms = {"loss": report["loss/constant_free"], "image": sum(images)}
-        terms |= {"kl": report["loss/kl"], "reward": half_errors.get("reward", 0.0)}
+        terms |= {"kl": report["kl"], "reward": half_errors.get("reward", 0.0)}
         return terms if images else {name: x for name, x in terms.items() if name != "image"}
 
     def _gaussians(self) -> dict[str, tuple[str, int, float]]:
@@ -141,15 +143,20 @@ class ModelTrainer:
         if any(name.startswith("adam/model/") for name in tensors):
             self.restore(tensors)
         else:
-            restore_module("model", self.model, tensors)
+            restore_world_model(self.model, tensors)
             self._begins = False
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        restore_module("model", self.model, tensors)
-        restore_optimizer("adam/model", self.optimizer.adam, tensors)
+        restore_world_model(self.model, tensors, self.optimizer.adam)
         self._begins = False
         if self.optimizer.scaler is not None and "scaler/model" in tensors:
-            scale, tracker = tensors["scaler/model"].tolist()
+            saved = tensors["scaler/model"]
+            if saved.shape != (2,) or not torch.isfinite(saved).all():
+                raise CheckpointError(
+                    "scaler/model in the checkpoint is no scale of a loss.",
+                    "Go on from another checkpoint, or start a new run.",
+                )
+            scale, tracker = saved.tolist()
             now = self.optimizer.scaler.state_dict()
             now |= {"scale": scale, "_growth_tracker": int(tracker)}
             self.optimizer.scaler.load_state_dict(now)

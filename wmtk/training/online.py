@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 
 import torch
 
-from wmtk.collect import RandomPolicy, schema_of
+from wmtk.collect import EvalReport, RandomPolicy, schema_of, seed_words
 from wmtk.collect.evaluator import EVALUATION
-from wmtk.datasets import Batch, Source
-from wmtk.envs import ResolvedTask
+from wmtk.datasets import Batch, Source, durable
+from wmtk.envs import ResolvedTask, resolve
 from wmtk.training.agent import Agent, AgentStage
+from wmtk.training.arguments import require_arguments
 from wmtk.training.background import Background
+from wmtk.training.baselines import store_baselines
 from wmtk.training.beginning import require_data, require_same_task, require_updates, take_over
 from wmtk.training.data import fixed_batches, make_sampler
-from wmtk.training.examining import examine
+from wmtk.training.examining import confirmation_seed, examine
 from wmtk.training.fit import require_fit
 from wmtk.training.loop import Loop, Watch, existing_run, kept, occupied
 from wmtk.training.memory import exhaustion_explained
@@ -30,13 +33,15 @@ from wmtk.training.presets import TrainingConfig
 from wmtk.training.progress import Observer, OnlineProgress
 from wmtk.training.replay import Replay, was_played
 from wmtk.training.run import Run
+from wmtk.training.sizes import require_saved_sizes
 from wmtk.training.sources import as_before, identity, pinned
-from wmtk.training.supply import Foreground, Supply, prefill
+from wmtk.training.spaces import require_same_observations
+from wmtk.training.supply import Foreground, Supply, prefill, reported_episodes
 from wmtk.training.train_model import CHOICE, ModelStage
 
 
 def online(
-    task: ResolvedTask,
+    task: ResolvedTask | str,
     out: Path,
     config: TrainingConfig,
     *,
@@ -51,6 +56,7 @@ def online(
     timeout: float = 60.0,
     on_progress: Callable[[OnlineProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
+    on_note: Callable[[str], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Play `steps` agent steps of a task in all, in whole episodes, and learn from them meanwhile.
@@ -59,18 +65,27 @@ def online(
     `config.online`. `sources` are learnt from as well; `init` is a run whose networks are taken
     over. `resume` goes on with a run that is there already: with every episode that was whole, and
     from its newest checkpoint. With `background` a process of its own plays while this one learns.
+    `on_note` is called with what becomes of images that do not fit the networks.
     """
+    out, init = durable.absolute(out), durable.absolute(init) if init else None
+    device = require_arguments(config, steps, device, fewest=0)
+    task = resolve(task) if isinstance(task, str) else task
+    sources = [Source.of(source) for source in sources]
     config = settled(config, device)
     run = existing_run(out, "online", resume=resume)
     updates = require_updates(config, steps)
     if run is not None:
         require_same_task(run, task)
+        require_same_observations(run, config)
+        require_saved_sizes(run, config)
     schema = schema_of(task)
     seed = int(kept(run, "seed", seed, 0))
     sources = [pinned(source) for source in sources] if run is None else as_before(run, sources)
-    require_data(config, sources)
+    require_data(config, sources, steps)
+    observations = config.data.observations(schema)
+    seen = schema.only(observations.sources)
     for source in sources:
-        require_fit(schema, source.dataset.schema, f"{task.task} and {source.dataset.path}")
+        require_fit(seen, source.dataset.schema, f"{task.task} and {source.dataset.path}")
     agent = Agent(config, schema, seed, torch.device(device))
     about = {
         "seed": seed,
@@ -80,6 +95,8 @@ def online(
         "steps": steps,
         "init": take_over(agent, init, run),
     }
+    for note in observations.notes:
+        on_note(note)
     begun = run or Run.create(out, "online", config, about)
     with occupied(begun, lambda: run is not None or begun.step > 0 or was_played(out)):
         begun.note_command()
@@ -92,27 +109,27 @@ def online(
         if not filled:
             return begun
         data = [*sources, Source(replay.dataset, may_be_empty=bool(sources))]
+        with parts.timed("eval"):
+            store_baselines(begun, data, playing)
         stage = _stage(begun, config, agent, data, playing, observer, parts)
-        dice = [seed, replay.episodes]
+        dice = seed_words(replay.dataset, seed)
         learnt = agent.collector(dice)
         actor = learnt if config.online.actor == "learnt" else RandomPolicy(schema.action, dice)
         table = Background if background else Foreground
-        fresh = begun.step == 0
+        reported = reported_episodes(begun)
         with Supply(
-            config.online, playing, replay, actor, parts, steps, table, fresh=fresh
+            config.online, playing, replay, actor, parts, steps, table, reported=reported
         ) as supply:
             sampler = make_sampler(config.data, data, seed)
             supply.follow(sampler)
-            watch = Watch(observer.update, stop)
+            watch = Watch(observer.update, stop, on_note)
             loop = Loop(begun, config, stage, sampler, watch, supply, parts)
             replay.label = lambda: f"{out.name}@{loop.step}"
-            if run is not None:
-                loop.restore()
-                begun.change_config(config)
+            loop.begin(resumed=run is not None)
             with exhaustion_explained(agent.model, config.data):
                 loop.run(updates)
             if not stop():
-                supply.finish()
+                store_baselines(begun, data, playing)
     return begun
 
 
@@ -131,10 +148,19 @@ def _stage(
         wide = config.data.changed({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
         return fixed_batches(wide, data, playing.seed, 0.0, 1)[0]
 
-    def examined() -> dict[str, float] | None:
+    def play(seed: int | None = None) -> EvalReport | None:
         policy = agent.player(sample=False, seed=[playing.seed, EVALUATION])
-        report = examine(playing, agent.schema, policy, config.online.episodes)
-        return None if report is None else observer.examined(report)
+        tested = playing.as_long_as(data)
+        return examine(tested, agent.schema, policy, config.online.episodes, seed)
+
+    def examined(step: int, best: float | None) -> dict[str, float] | None:
+        report = play()
+        if report is None:
+            return None
+        if best is not None and fmean(report.returns) <= best:
+            return observer.examined(report)
+        again = play(confirmation_seed(playing.seed, step))
+        return None if again is None else observer.examined(report, again)
 
     model = ModelStage(run, config, agent.model, [], shown)
     return AgentStage(config.online, agent, model, examined, parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,7 +135,7 @@ def save_picture(folder: Path, key: str, step: int, picture: Picture) -> Path:
     folder.mkdir(exist_ok=True)
     stem = f"open_loop-{key.replace('/', '_')}"
     path = folder / f"{stem}-{step:08d}.png"
-    unfinished = folder / f".{path.name}.{os.getpid()}"
+    unfinished = folder / f".{path.name}.{secrets.token_hex(4)}"
     Image.fromarray(picture).save(unfinished, format="PNG")
     unfinished.replace(path)
     for old in sorted(folder.glob(f"{stem}-[0-9]*.png"))[:-KEEP]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -18,6 +19,9 @@ class OptimizerConfig(Config):
     rate: Scale
     warmup: int = Field(0, ge=0)  # updates in which the rate rises from 0 to what `rate` says
     eps: float = Field(1e-5, gt=0)
+    # Whether ε is added to √v before the bias correction of v, as Keras does and so the reference
+    # code. It then counts 1/√(1 − 0.999^t) times as much in update t: 32 times in the first one.
+    eps_before_correction: bool = False
     clip: float = Field(100.0, gt=0)  # global norm of the gradient
     # Every update multiplies the weights by 1 − decay, whatever the learning rate.
     decay: float = Field(1e-6, ge=0, lt=1)
@@ -60,7 +64,7 @@ class Optimizer:
         gradients = [weight.grad for weight in self.parameters if weight.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         for group in self.adam.param_groups:
-            group["lr"] = self.config.rate_at(step)
+            group["lr"], group["eps"] = self.config.rate_at(step), self._eps(*group["betas"])
         finite = bool(torch.isfinite(norm))
         if finite:
             nn.utils.clip_grads_with_norm_(self.parameters, self.config.clip, norm)
@@ -72,3 +76,13 @@ class Optimizer:
         elif finite:
             self.adam.step()
         return norm
+
+    def _eps(self, _: float, beta: float) -> float:
+        """The ε of the next update in torch's formula, which adds it to √(v / (1 − β₂ᵗ))."""
+        eps = self.config.eps
+        if not self.config.eps_before_correction:
+            return eps
+        # Counted by Adam itself, so that resuming and skipped updates change nothing.
+        state = next(iter(self.adam.state.values()), {"step": 0})
+        t = 1 + int(state["step"])
+        return eps / math.sqrt(1 - beta**t)

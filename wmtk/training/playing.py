@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from wmtk.datasets import Source
 from wmtk.envs import ResolvedTask
 
 
@@ -19,3 +20,17 @@ class Playing:
     stop: Callable[[], bool] = lambda: False
     on_round: Callable[[int], None] = lambda _: None  # told the steps so far
     on_message: Callable[[str], None] = lambda _: None
+    longest: int | None = None  # steps of an episode, where the task has no time limit
+
+    def as_long_as(self, sources: Sequence[Source]) -> Playing:
+        """The same with episodes of the data's greatest length, where the task has no time limit.
+
+        Otherwise they would not end, and their returns would not compare with those of the data.
+        """
+        return replace(self, longest=longest_episode(sources))
+
+
+def longest_episode(sources: Sequence[Source]) -> int | None:
+    """The steps of the longest episode; None without one."""
+    lengths = [int(source.table().length.max(initial=0)) for source in sources]
+    return max(lengths, default=0) or None

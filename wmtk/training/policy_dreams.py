@@ -9,9 +9,9 @@ from wmtk.models.rssm import State
 from wmtk.models.shown import Dreamt
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.batches import ActionCodec
-from wmtk.training.checkpoint import own_randomness
 from wmtk.training.inspecting import decoded
 from wmtk.training.openloop import window
+from wmtk.training.saved_tensors import own_randomness
 
 
 @torch.no_grad()

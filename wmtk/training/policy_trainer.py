@@ -8,9 +8,9 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
-from wmtk.config import Config
+from wmtk.config import Config, Depth, Width
 from wmtk.errors import RunError
 from wmtk.models.actions import Actions
 from wmtk.models.behaviour import Behaviour, Objective
@@ -19,15 +19,16 @@ from wmtk.models.imagination import Dream, Starts
 from wmtk.models.rssm import State
 from wmtk.models.schedules import Scale, Schedule, value
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.training.checkpoint import (
+from wmtk.training.divergence import require_finite
+from wmtk.training.ensemble_trainer import EnsembleConfig, EnsembleTrainer
+from wmtk.training.optimizer import Optimizer, OptimizerConfig
+from wmtk.training.saved_tensors import (
     module_tensors,
     optimizer_tensors,
     restore_module,
     restore_optimizer,
+    saved_count,
 )
-from wmtk.training.divergence import require_finite
-from wmtk.training.ensemble_trainer import EnsembleConfig, EnsembleTrainer
-from wmtk.training.optimizer import Optimizer, OptimizerConfig
 
 TASK, EXPLORER, ENSEMBLE = "behaviour", "explorer", "ensemble"  # in the names of what is saved
 
@@ -38,8 +39,8 @@ class BehaviourConfig(Config):
     The discount γ is the model's: model.discount.
     """
 
-    layers: int = Field(4, ge=1)
-    units: int = Field(400, ge=1)
+    layers: Depth = 4
+    units: Width = 400
     horizon: int = Field(15, ge=1)  # H
     starts: int | None = Field(None, ge=1)  # N: drawn from each batch; null takes all its rows
     trace: float = Field(0.95, ge=0, le=1)  # λ
@@ -154,6 +155,12 @@ class PolicyTrainer:
         return {name: float(x.adam.param_groups[0]["lr"]) for name, x in learners.items()}
 
     @property
+    def modules(self) -> dict[str, nn.Module]:
+        """The networks that are trained, by the names under which they are saved."""
+        found = {TASK: self.behaviour, ENSEMBLE: self.ensemble, EXPLORER: self.explorer}
+        return {name: module for name, module in found.items() if module is not None}
+
+    @property
     def _parts(self) -> dict[str, _Learner | EnsembleTrainer]:
         parts = {TASK: self._task, ENSEMBLE: self._ensemble, EXPLORER: self._explorer}
         return {name: part for name, part in parts.items() if part is not None}
@@ -223,7 +230,7 @@ class _Learner:
         restore_module(self._name, self.behaviour, tensors)
         restore_optimizer(f"adam/{self._prefix('_')}actor", self.actor.adam, tensors)
         restore_optimizer(f"adam/{self._prefix('_')}critic", self.critic.adam, tensors)
-        self._updates = int(tensors[f"{self._name}_updates"])
+        self._updates = saved_count(f"{self._name}_updates", tensors)
 
     def _prefix(self, end: str) -> str:
         """What tells its names from those of the task's."""

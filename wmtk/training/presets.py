@@ -30,11 +30,19 @@ class TrainingConfig(Config):
     online: OnlineConfig = OnlineConfig()
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
+    preset: str | None = None  # which one these settings began with
 
 
 Changes = Mapping[str, Any]
 
+# The paper's agents were trained with Keras, which places Adam's ε in another way than torch.
+_PAPER: Changes = {
+    f"{name}.eps_before_correction": True
+    for name in ("optimizer", "behaviour.actor", "behaviour.critic", "behaviour.ensemble")
+}
+
 _DMC: Changes = {
+    **_PAPER,
     "model.rssm.deter": 200,
     "model.rssm.hidden": 200,
     "model.kl_scale": 1.0,
@@ -52,7 +60,7 @@ _DMC: Changes = {
     "online.evaluate": 10_000,
 }
 
-_ATARI: Changes = {"model.reward_transform": "tanh"}
+_ATARI: Changes = {**_PAPER, "model.reward_transform": "tanh"}
 
 PRESETS: Mapping[str, Changes] = {
     "atari": _ATARI,
@@ -133,12 +141,27 @@ def training_config(
     preset: str = "atari", ablations: Sequence[str] = (), overrides: Changes | None = None
 ) -> TrainingConfig:
     """A preset with ablations and single settings applied, in this order."""
-    config = TrainingConfig().changed(_named("preset", PRESETS, preset))
+    config = TrainingConfig(preset=preset).changed(_named("preset", PRESETS, preset))
     return altered(config, ablations, overrides or {})
+
+
+def with_preset(stored: TrainingConfig, preset: str) -> tuple[TrainingConfig, list[str]]:
+    """The settings of a run under a preset, and which of them are not the preset's.
+
+    What was set beside the run's own preset stays as it is. Of settings without a preset (of
+    older runs, or made in Python) all stay.
+    """
+    config = training_config(preset)
+    if stored.preset is None or stored.preset not in PRESETS:
+        return stored, list(stored.changes_from(config))
+    given = stored.changes_from(training_config(stored.preset))
+    return config.changed(given), list(given)
 
 
 def altered(config: TrainingConfig, ablations: Sequence[str], overrides: Changes) -> TrainingConfig:
     """Settings with ablations and single settings applied, in this order."""
+    if "preset" in overrides:
+        raise ConfigError("A preset is no single setting.", "Choose one with --preset.")
     # An ablation goes by the pace that is in use in the end, though single settings come after it.
     pace = {name: new for name, new in overrides.items() if name.partition(".")[0] == "online"}
     every = config.changed(pace).online.every

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wmtk.collect import EvalReport
-from wmtk.training.examining import scores
+from wmtk.training.examining import confirmed, scores
 from wmtk.training.loop import TrainProgress
 from wmtk.training.metrics import read_metrics
 from wmtk.training.parts import Parts
@@ -23,13 +23,16 @@ class Score:
     mean_return: float
     imagined: float  # what the critic expected of the episodes' first states
     discounted: float  # what came of them, discounted in the same way
+    confirmed: float | None = None  # the mean of a second set of episodes, if it was the best
 
     @classmethod
     def of(cls, report: Mapping[str, float]) -> Score:
         """From what was logged; runs of before did not ask the critic."""
         both = (report.get(f"eval/{name}") for name in ("imagined", "discounted"))
-        found = [math.nan if value is None else value for value in both]
-        return cls(int(report["steps/agent"]), report["eval/return"], *found)
+        imagined, discounted = (math.nan if value is None else value for value in both)
+        again = report.get("eval/confirmed")
+        steps = int(report["steps/agent"])
+        return cls(steps, report["eval/return"], imagined, discounted, again)
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ class Observer:
         self.scores = [
             Score.of(report)
             for report in read_metrics(run.path)
-            if report.get("eval/return") is not None and report["step"] <= run.step
+            if report["step"] <= run.step
+            if report.get("eval/return") is not None and report.get("steps/agent") is not None
         ]
 
     def round(self, steps: int) -> None:
@@ -76,9 +80,10 @@ class Observer:
         self._updates, self._losses = progress.step, progress.losses
         self._tell()
 
-    def examined(self, report: EvalReport) -> dict[str, float]:
-        """An evaluation is over; what to log of it."""
+    def examined(self, report: EvalReport, again: EvalReport | None = None) -> dict[str, float]:
+        """An evaluation is over, `again` with the second set of a new best; what to log of it."""
         values = {"steps/agent": float(self._steps), **scores(report)}
+        values |= confirmed(again) if again else {}
         self.scores.append(Score.of(values))
         return values
 

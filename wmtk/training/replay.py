@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from wmtk.collect import dataset_for
 from wmtk.datasets import Dataset, Episode, durable
 from wmtk.envs import ResolvedTask
-from wmtk.errors import CorruptDatasetError, RunError
+from wmtk.training.records import Ledger
 
 DATASET, LEDGER = "replay.zarr", "replay.json"
 
@@ -34,12 +34,10 @@ class Replay:
 
     def _count(self) -> int:
         """The steps of all episodes that were ever committed."""
-        counted = {"episodes": 0, "steps": 0}
-        if self._ledger.exists():
-            counted = _read(self._ledger)
+        counted = _read(self._ledger)
         table = self.dataset.episodes
-        since = table.length[table.episode >= counted["episodes"]]
-        return counted["steps"] + int(since.sum())
+        since = table.length[table.episode >= counted.episodes]
+        return counted.steps + int(since.sum())
 
     def _write(self) -> None:
         document = {"episodes": self.dataset.next_episode, "steps": self.steps}
@@ -85,15 +83,9 @@ def was_played(folder: Path) -> bool:
 
 def played(folder: Path) -> int:
     """How many steps a run has played, in whole episodes."""
-    ledger = folder / LEDGER
-    return int(_read(ledger)["steps"]) if ledger.exists() else 0
+    return _read(folder / LEDGER).steps
 
 
-def _read(ledger: Path) -> dict[str, Any]:
-    try:
-        return durable.unsealed(durable.parse(durable.read_bytes(ledger), ledger), ledger)
-    except CorruptDatasetError as error:
-        raise RunError(
-            f"{ledger} was altered: how many steps were played is not known.",
-            "Copy the run directory again, or start a new run.",
-        ) from error
+def _read(path: Path) -> Ledger:
+    """What was counted so far."""
+    return Ledger.open(path)[0] if os.path.lexists(path) else Ledger(episodes=0, steps=0)

@@ -1,13 +1,14 @@
 """A run directory: everything about one training, in files that people and programs can read.
 
 run.json        what kind of run, its spaces, task, data and code: written once, sealed
-config.yaml     the resolved settings
+config.yaml     the resolved settings, with a checksum
 command.txt     how it was started, each time
 metrics.jsonl, tensorboard/, checkpoints/, pictures/, videos/, report/
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,41 +16,41 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from wmtk.config import Config
 from wmtk.datasets import durable
-from wmtk.errors import CorruptDatasetError, RunError
+from wmtk.errors import RunError, WmtkError
 from wmtk.training.checkpoint import Checkpoints
+from wmtk.training.presets import TrainingConfig
+from wmtk.training.records import FORMAT, RunRecord, TrainingState
+from wmtk.training.settings_file import read_settings, write_settings
 from wmtk.version import code_version
-
-FORMAT = 1
 
 
 class Run:
     """An existing run directory."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path = durable.absolute(path)
         file = path / "run.json"
-        try:
-            data = durable.read_bytes(file)
-        except (FileNotFoundError, NotADirectoryError) as error:
+        if not path.is_dir() or not os.path.lexists(file):
             raise RunError(
                 f"{path} is not a run directory: it has no run.json.",
-                "Give the folder that a training command wrote to with --out.",
-            ) from error
-        try:
-            self.about: Mapping[str, Any] = durable.unsealed(durable.parse(data, file), file)
-        except CorruptDatasetError as error:
-            raise RunError(f"{file} was altered.", "Copy the run directory again.") from error
-        if self.about["format"] > FORMAT:
-            raise RunError(f"{path} was made by a newer wmtk.", "pip install --upgrade wmtk")
+                _not_a_run(path),
+            )
+        self._record, content = RunRecord.open(file)
+        self.about: Mapping[str, Any] = content
         self.checkpoints = Checkpoints(path / "checkpoints")
 
+    def __repr__(self) -> str:
+        try:
+            step: object = self.step
+        except WmtkError:
+            step = "damaged"
+        return f"Run({str(self.path)!r}, kind={self.kind!r}, step={step}, task={self.task!r})"
+
     @classmethod
-    def create(cls, path: Path, kind: str, config: Config, about: Mapping[str, Any]) -> Run:
+    def create(cls, path: Path, kind: str, config: TrainingConfig, about: Mapping[str, Any]) -> Run:
         """Make a run directory, whole or not at all; one that exists already is refused."""
+        path = durable.absolute(path)
         cls.require_vacant(path)
         document = durable.sealed(
             {
@@ -57,19 +58,25 @@ class Run:
                 "kind": kind,
                 "created": durable.now(),
                 "code_version": code_version(),
+                "sealed_config": True,
                 **about,
             }
         )
         with durable.staged(path) as folder, durable.writing(path):
             folder.mkdir()
-            durable.write_file(folder / "config.yaml", _yaml(config))
+            durable.write_file(folder / "config.yaml", write_settings(config))
             durable.write_file(folder / "run.json", durable.to_bytes(document, indent=1))
             durable.sync(folder)
         return cls(path)
 
     @staticmethod
     def require_vacant(path: Path) -> None:
-        """Refuse a path at which there is something already."""
+        """Refuse a path at which there is something already, or inside of a dataset."""
+        path = durable.absolute(path)
+        inside = next((p for p in path.parents if (p / "zarr.json").is_file()), None)
+        if inside is not None:
+            message = f"{path} lies in the dataset {inside}."
+            raise RunError(message, "Choose another --out, beside the dataset.")
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return
         hint = "Pass --resume to go on with it, or choose another --out."
@@ -82,23 +89,48 @@ class Run:
         return str(self.about["kind"])
 
     @property
+    def task(self) -> str:
+        """The name of the task that the run is of; empty for data without one."""
+        env: Mapping[str, Any] = self.about.get("env", {})
+        return str(env.get("task") or env.get("env_id") or "")
+
+    @property
+    def has_actor(self) -> bool:
+        """Whether its checkpoints hold a policy."""
+        return self.kind in ("policy", "online")
+
+    @property
     def step(self) -> int:
         """How many updates the newest checkpoint has seen."""
-        return int(self.checkpoints.pointer("latest") or 0)
+        return self.checkpoints.step_of("latest") or 0
+
+    def state(self) -> TrainingState | None:
+        """What the newest checkpoint remembers; None before the first one."""
+        return self.checkpoints.training_state() if self.step else None
+
+    @property
+    def settings(self) -> TrainingConfig:
+        """The settings in config.yaml."""
+        return read_settings(self.path / "config.yaml", has_checksum=self._record.sealed_config)
 
     def config(self) -> dict[str, Any]:
         """The settings as plain data."""
-        values: dict[str, Any] = yaml.safe_load((self.path / "config.yaml").read_text())
-        return values
+        return self.settings.model_dump(mode="json")
 
-    def change_config(self, config: Config) -> None:
-        """Go on with other settings; the checkpoints remember those that they were made with."""
-        with durable.writing(self.path):
-            durable.replace_file(self.path / "config.yaml", _yaml(config))
+    def change_config(self, config: TrainingConfig) -> dict[str, tuple[Any, Any]]:
+        """Continue with other settings; the checkpoints keep those they were made with.
+
+        Returns the old and the new value of each setting that changes, by dotted name.
+        """
+        changed = self.settings.differences(config)
+        if changed:
+            with durable.writing(self.path):
+                durable.replace_file(self.path / "config.yaml", write_settings(config))
+        return changed
 
     def note_command(self) -> None:
         """Add the command that is running to command.txt."""
-        with durable.writing(self.path), (self.path / "command.txt").open("a") as file:
+        with durable.writing(self.path), durable.open_to_append(self.path / "command.txt") as file:
             file.write(f"{durable.now()}  {shlex.join(sys.argv)}\n")
 
     @contextmanager
@@ -110,8 +142,13 @@ class Run:
                     f"Another process is training in {self.path}.",
                     "Wait until it has finished, or choose another --out.",
                 )
+            self.checkpoints.remove_unfinished()
+            durable.remove_staged(self.path)
             yield
 
 
-def _yaml(config: Config) -> bytes:
-    return yaml.safe_dump(config.model_dump(), sort_keys=False).encode()
+def _not_a_run(path: Path) -> str:
+    """What to do about a path that is not a run directory."""
+    if (path / "zarr.json").is_file():
+        return "It is a dataset. Give the run directory of a model that was trained on it."
+    return "Give the folder that a training command wrote to with --out."

@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wmtk.datasets import Dataset, Schema, Source
+from wmtk.datasets import Dataset, Source, durable
 from wmtk.errors import DatasetError, RunError
 from wmtk.training.fit import require_fit
 from wmtk.training.run import Run
+from wmtk.training.spaces import spaces_of
 
 
 def identity(source: Source) -> dict[str, Any]:
     """Which episodes of which version of a dataset, and how often they are drawn."""
     table = source.table()
     return {
-        "path": str(source.dataset.path),
+        "path": durable.portable(source.dataset.path),
         "id": source.dataset.id,
         "version": source.dataset.version,
         "weight": source.weight,
@@ -29,7 +30,7 @@ def identity(source: Source) -> dict[str, Any]:
 
 def as_before(run: Run, sources: Sequence[Source]) -> list[Source]:
     """The sources at the versions that a run began with; other data is refused."""
-    schema = Schema.from_json(run.about["schema"])
+    schema, _ = spaces_of(run)
     for source in sources:
         names = f"The model of {run.path} and {source.dataset.path}"
         require_fit(schema, source.dataset.schema, names)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from wmtk.training.checkpoint import random_tensors, restore_random
+from wmtk.training.saved_tensors import own_randomness, random_tensors, restore_random
 
 
 class Stream:
@@ -29,8 +29,7 @@ class Stream:
 
     def restore(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         start = f"stream/{name}/"
-        self._state |= {
-            key.removeprefix(start): state
-            for key, state in tensors.items()
-            if key.startswith(start)
-        }
+        saved = {key.removeprefix(start): x for key, x in tensors.items() if key.startswith(start)}
+        with own_randomness():
+            restore_random(saved)  # raises if they are no states
+        self._state |= saved

@@ -7,17 +7,20 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Protocol
 
-from wmtk.collect import PlayProgress, RandomPolicy, collect
+from wmtk.collect import PlayProgress, RandomPolicy, collect, seed_words
 from wmtk.collect.play import Play, Sink, make_plans
 from wmtk.collect.policy import Policy
 from wmtk.collect.slot import SlotPlan
 from wmtk.datasets import SequenceSampler
 from wmtk.training.loop import Feed
+from wmtk.training.metrics import read_metrics
 from wmtk.training.pace import OnlineConfig
 from wmtk.training.parts import Parts
 from wmtk.training.playing import Playing
 from wmtk.training.replay import Replay
+from wmtk.training.run import Run
 
+REPORTED = "return/episodes"  # of how many episodes `return/train` was reported so far
 ONE_STEP = 1  # at a time, so that learning comes in between exactly when it is due
 
 
@@ -71,9 +74,9 @@ class Supply(Feed):
         target: int,
         table: MakeTable = Foreground,
         *,
-        fresh: bool = False,
+        reported: int | None = None,
     ) -> None:
-        """`fresh` if nothing was reported yet: then the returns of random play are."""
+        """`reported` is of how many episodes there were reports; None is of all so far."""
         self._config, self._playing, self._replay = config, playing, replay
         self._parts, self._target = parts, target
         self._sampler: SequenceSampler | None = None
@@ -81,14 +84,13 @@ class Supply(Feed):
             playing.task,
             replay.dataset.schema,
             policy,
-            # Going on with the same seed must not play the same episodes again.
-            seed=(playing.seed, replay.episodes),
+            seed=seed_words(replay.dataset, playing.seed),
             steps=max(target - replay.steps, 0),
             envs=config.envs,
         )
         self._table = table(plans, policy, playing, replay, math.ceil(config.every))
         self._rounds = self._table.rounds()
-        self._reported = 0 if fresh else len(replay.returns)
+        self._reported = replay.episodes if reported is None else reported
 
     @property
     def steps(self) -> int:
@@ -102,9 +104,15 @@ class Supply(Feed):
     def prepare(self, update: int) -> bool:
         return self._play_to(self._config.steps_for(update))
 
-    def finish(self) -> bool:
-        """Play what is left to the end of the last episodes; False if somebody said stop."""
-        return self._replay.steps >= self._target or self._play_to(None)
+    @property
+    def is_complete(self) -> bool:
+        return self._replay.steps >= self._target and self._reported >= self._replay.episodes
+
+    def finish(self) -> Mapping[str, float]:
+        """Finish the running episodes unless a stop is requested; return their metrics."""
+        if self._replay.steps < self._target:
+            self._play_to(None)
+        return self._new_returns()
 
     def _play_to(self, steps: int | None) -> bool:
         """Play until there are so many steps, or to the end."""
@@ -121,8 +129,6 @@ class Supply(Feed):
         return True
 
     def report(self) -> Mapping[str, float]:
-        new = self._replay.returns[self._reported :]
-        self._reported += len(new)
         values: dict[str, float] = {
             "steps/agent": self.steps,
             "steps/frames": self.steps * self._playing.task.action_repeat,
@@ -131,7 +137,14 @@ class Supply(Feed):
         }
         shares = self._parts.shares().items()
         values |= {f"share/{name.replace(' ', '_')}": share for name, share in shares}
-        return values | ({"return/train": fmean(new)} if new else {})
+        return values | self._new_returns()
+
+    def _new_returns(self) -> dict[str, float]:
+        """The mean return of the episodes that no report had, and how many ever had one."""
+        replay = self._replay
+        new = replay.returns[max(len(replay.returns) - replay.episodes + self._reported, 0) :]
+        self._reported = replay.episodes
+        return {"return/train": fmean(new), REPORTED: replay.episodes} if new else {}
 
     def state(self) -> Mapping[str, Any]:
         return {"agent_steps": self._target}
@@ -141,6 +154,16 @@ class Supply(Feed):
 
     def __exit__(self, *_: object) -> None:
         self._rounds.close()
+
+
+def reported_episodes(run: Run) -> int | None:
+    """How many episodes are in a run's reports up to its checkpoint; None if it does not say."""
+    if not run.step:
+        return 0  # the returns of random play are reported with the first ones
+    found = [
+        r[REPORTED] for r in read_metrics(run.path) if r["step"] <= run.step and r.get(REPORTED)
+    ]
+    return int(found[-1]) if found else None
 
 
 def prefill(config: OnlineConfig, playing: Playing, replay: Replay) -> bool:
@@ -160,7 +183,7 @@ def prefill(config: OnlineConfig, playing: Playing, replay: Replay) -> bool:
     report = collect(
         playing.task,
         dataset,
-        RandomPolicy(dataset.schema.action, [seed, dataset.next_episode]),
+        RandomPolicy(dataset.schema.action, seed_words(dataset, seed)),
         seed=seed,
         steps=steps,
         envs=config.envs,

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from wmtk.datasets import Batch, Source
+from wmtk.errors import UsageError
 from wmtk.models.rssm import State
 from wmtk.models.schedules import Linear
 from wmtk.models.world_model import Inputs
-from wmtk.training.checkpoint import own_randomness
+from wmtk.training.arguments import require_arguments
+from wmtk.training.baselines import store_baselines
 from wmtk.training.data import fixed_batches, make_sampler, require_same_spaces, require_window
 from wmtk.training.loop import Loop, Report, Watch, existing_run, kept, train
 from wmtk.training.loop import TrainProgress as TrainProgress
@@ -21,10 +23,14 @@ from wmtk.training.memory import exhaustion_explained
 from wmtk.training.metrics import MetricsLog
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.openloop import CONTEXT, HORIZON, open_loop_windows, save_picture
+from wmtk.training.playing import Playing
 from wmtk.training.precision import settled
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
+from wmtk.training.saved_tensors import own_randomness
+from wmtk.training.sizes import require_saved_sizes
 from wmtk.training.sources import as_before, identity
+from wmtk.training.spaces import require_same_observations
 
 VAL_FRACTION = 0.1
 CHOICE = 8  # windows, of which the longest are shown in pictures
@@ -40,20 +46,31 @@ def train_model(
     val_fraction: float | None = None,
     device: str = "cpu",
     resume: bool = False,
+    task: Playing | None = None,
     on_progress: Callable[[TrainProgress], None] = lambda _: None,
+    on_note: Callable[[str], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Train a world model for `steps` updates in all, in a run directory.
 
     `resume` goes on with a run that is there already, with these settings, and with its own seed
     and held-out episodes. `stop` is asked after every update; if it says so, a checkpoint is
-    saved and training ends early. What cannot work is refused before anything is written.
+    saved and training ends early. What cannot work is refused before anything is written. `task` is
+    the task of the data, to measure random play where its return is not known. `on_note` is called
+    with what becomes of images that do not fit the networks.
     """
+    device = require_arguments(config, steps, device)
+    sources = [Source.of(source) for source in sources]
+    if not sources:
+        raise UsageError("There is no data to train on.", "Give at least one dataset.")
     config = settled(config, device)
     run = existing_run(out, "model", resume=resume)
     if run is not None:
+        require_same_observations(run, config)
+        require_saved_sizes(run, config)
         sources = as_before(run, sources)
-    require_same_spaces(sources)
+    observations = config.data.observations(sources[0].dataset.schema)
+    require_same_spaces(sources, observations.sources)
     seed = int(kept(run, "seed", seed, 0))
     fraction = float(kept(run, "val_fraction", val_fraction, VAL_FRACTION))
     sampler = make_sampler(config.data, sources, seed, val_fraction=fraction)
@@ -72,15 +89,22 @@ def train_model(
         "schema": dataset.schema.to_json(),
         "env": dict(dataset.env),
     }
+    for note in observations.notes:
+        on_note(note)
     begun = run or Run.create(out, "model", config, about)
     stage = ModelStage(begun, config, trainer, held, lambda: shown)
-    loop = Loop(begun, config, stage, sampler, Watch(on_progress, stop))
+    loop = Loop(begun, config, stage, sampler, Watch(on_progress, stop, on_note))
     with exhaustion_explained(trainer, config.data):
-        return train(loop, begun, config, steps, resumed=run is not None)
+        train(loop, begun, steps, resumed=run is not None)
+    if begun.step >= steps:
+        store_baselines(begun, sources, task)
+    return begun
 
 
 class ModelStage:
     """A model trainer with an eye on held-out data."""
+
+    interrupted = False  # it plays no tests
 
     def __init__(
         self,
@@ -107,7 +131,9 @@ class ModelStage:
         named["train/rate/model"] = self.trainer.rate
         return Report(named, self.trainer.terms(values))
 
-    def look(self, log: MetricsLog, step: int, *, last: bool) -> float | None:
+    def look(
+        self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
+    ) -> float | None:
         cadence = self._config.cadence
         loss = None
         if self._held and (last or step % cadence.evaluate == 0):

@@ -17,8 +17,11 @@ from wmtk.models.actions import actions_of
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.training.acting import ActorPolicy
+from wmtk.training.arguments import require_arguments
+from wmtk.training.baselines import store_baselines
 from wmtk.training.batches import ActionCodec, to_inputs
-from wmtk.training.checkpoint import Checkpoint, module_tensors, restore_module
+from wmtk.training.checkpoint import Checkpoint
+from wmtk.training.compat import restore_world_model
 from wmtk.training.data import make_sampler, require_same_spaces
 from wmtk.training.examining import examine, scores
 from wmtk.training.fit import require_fit
@@ -30,7 +33,10 @@ from wmtk.training.precision import set_up, settled
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.replay import replay_of, was_played
 from wmtk.training.run import Run
+from wmtk.training.saved_tensors import module_tensors, naming
+from wmtk.training.sizes import require_saved_sizes
 from wmtk.training.sources import as_before, identity
+from wmtk.training.spaces import require_same_observations, spaces_of
 
 HAS_MODEL = ("model", "policy", "online")  # kinds of runs to take a world model from
 
@@ -50,6 +56,7 @@ def train_policy(
     episodes: int = 10,
     on_progress: Callable[[TrainProgress], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
+    on_note: Callable[[str], None] = lambda _: None,
 ) -> Run:
     """Train an actor and a critic for `steps` updates in all, in a run directory.
 
@@ -59,21 +66,27 @@ def train_policy(
     well, so that it can act, and be resumed, without the other one. `test` is a task to play some
     episodes of at the end, so that what was imagined stands beside what comes.
     """
+    device = require_arguments(config, steps, device)
     run = existing_run(out, "policy", resume=resume)
     origin = model_of(model_run) if run is None or not run.step else run
-    settings = TrainingConfig.build((run or origin).config()) if config is None else config
+    settings = (run or origin).settings if config is None else config
     _require_same_model(origin, settings)
-    chosen = data_of(run or origin) if sources is None else list(sources)
+    at = "latest" if origin is run else which
+    require_saved_sizes(origin, settings if origin is run else origin.settings, at)
+    chosen = (
+        data_of(run or origin) if sources is None else [Source.of(source) for source in sources]
+    )
     schema = Schema.from_json(origin.about["schema"])
+    seen, _ = spaces_of(origin)
     if run is not None:
         chosen = as_before(run, chosen)
     for source in chosen:
         names = f"The model of {origin.path} and {source.dataset.path}"
-        require_fit(schema, source.dataset.schema, names)
-    require_same_spaces(chosen)
+        require_fit(seen, source.dataset.schema, names)
+    require_same_spaces(chosen, seen.obs)
     seed = int(kept(run, "seed", seed, 0))
     sampler = make_sampler(settings.data, chosen, seed)
-    saved = origin.checkpoints.load("latest" if origin is run else which)
+    saved = origin.checkpoints.load(at)
     if run is not None and origin is not run:
         _require_same_weights(run, saved)
     torch.manual_seed(seed)
@@ -81,9 +94,17 @@ def train_policy(
     stage = PolicyStage(settings, schema, model)
     if test is not None:
         dice = [test.seed, EVALUATION]
-        policy = ActorPolicy(model, stage.trainer.behaviour, schema, sample=False, seed=dice)
+        policy = ActorPolicy(
+            model,
+            stage.trainer.behaviour,
+            schema,
+            observations=stage.observations,
+            sample=False,
+            seed=dice,
+        )
         spaces = schema_of(test.task)
-        stage.examine = lambda: examine(test, spaces, policy, episodes)
+        tested = test.as_long_as(chosen)
+        stage.examine = lambda: examine(tested, spaces, policy, episodes)
     about = {
         "seed": seed,
         "data": [identity(source) for source in chosen],
@@ -92,8 +113,14 @@ def train_policy(
         "model": {"run": str(model_run), "step": saved.step, "hash": saved.hash},
     }
     begun = run or Run.create(out, "policy", settings, about)
-    loop = Loop(begun, settings, stage, sampler, Watch(on_progress, stop))
-    return train(loop, begun, settings, steps, resumed=run is not None)
+    if run is None:
+        for name, (old, new) in origin.settings.differences(settings).items():
+            on_note(f"{name} is {new}; it was {old}.")
+    loop = Loop(begun, settings, stage, sampler, Watch(on_progress, stop, on_note))
+    train(loop, begun, steps, resumed=run is not None)
+    if begun.step >= steps:
+        store_baselines(begun, chosen, test)
+    return begun
 
 
 def model_of(path: Path) -> Run:
@@ -132,8 +159,8 @@ def data_of(run: Run) -> list[Source]:
 
 
 def _require_same_model(origin: Run, settings: TrainingConfig) -> None:
-    trained = TrainingConfig.build(origin.config()).model
-    if changed := trained.differences(settings.model):
+    require_same_observations(origin, settings)
+    if changed := origin.settings.model.differences(settings.model):
         name, (old, new) = next(iter(changed.items()))
         raise ConfigError(
             f"model.{name} is {old} in {origin.path}; it cannot be {new}.",
@@ -158,26 +185,33 @@ def frozen_model(
     """The world model of a checkpoint, which nobody is to train."""
     codec = ActionCodec(schema.action)
     config = settled(config, device)
-    model = WorldModel(config.model, schema.obs, codec.size).to(device)
+    specs = config.data.observations(schema).specs
+    model = WorldModel(config.model, specs, codec.size).to(device)
     model.requires_grad_(False).eval()
     set_up(model, device, config.precision, compiled=config.compile)  # as in its own training
-    restore_module("model", model, saved.tensors)
+    with naming(saved.path):
+        restore_world_model(model, saved.tensors)
     return model
 
 
 class PolicyStage:
     """A policy trainer that starts from a model's states of recorded data."""
 
+    interrupted = False
+
     def __init__(self, config: TrainingConfig, schema: Schema, model: WorldModel) -> None:
         self._model = model
         self._codec = ActionCodec(schema.action)
+        self.observations = config.data.observations(schema)
         self.trainer = PolicyTrainer(config.behaviour, model, actions_of(schema.action))
-        self.examine: Callable[[], EvalReport | None] = lambda: None  # at the end
+        # Plays a test at the end; None if it was interrupted.
+        self.examine: Callable[[], EvalReport | None] | None = None
 
     @torch.no_grad()
     def see(self, batch: Batch) -> tuple[Inputs, State]:
         """A batch as tensors, and the states that the model takes its rows for."""
-        inputs = to_inputs(batch, self._codec, next(self._model.parameters()).device)
+        device = next(self._model.parameters()).device
+        inputs = to_inputs(batch, self.observations, self._codec, device)
         return inputs, self._model.observe(inputs)
 
     def learn(self, inputs: Inputs, post: State, step: int) -> Mapping[str, Tensor]:
@@ -197,9 +231,15 @@ class PolicyStage:
         values |= {f"rate/{name}": rate for name, rate in self.trainer.rates.items()}
         return Report({f"train/{name}": value for name, value in values.items()}, shown)
 
-    def look(self, log: MetricsLog, step: int, *, last: bool) -> float | None:
-        if last and (report := self.examine()) is not None:
-            log.scalars(step, scores(report))
+    def look(
+        self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
+    ) -> float | None:
+        self.interrupted = False
+        if last and self.examine is not None:
+            report = self.examine()
+            self.interrupted = report is None
+            if report is not None:
+                log.scalars(step, scores(report))
         return None
 
     def advice(self) -> str:
@@ -210,5 +250,5 @@ class PolicyStage:
         return module_tensors("model", self._model) | self.trainer.tensors()
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        restore_module("model", self._model, tensors)
+        restore_world_model(self._model, tensors)
         self.trainer.restore(tensors)
