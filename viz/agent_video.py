@@ -168,7 +168,9 @@ def _panels(recording: Recording, view: View) -> list[_Panel]:
     key = view.image
     if key is None:
         return []
-    seen, both = recording.episode.obs[key], key in recording.images
+    both, seen = key in recording.images, recording.seen.get(key)
+    if seen is None:
+        seen = view.pictures(recording.episode.obs[key])
     scale = max(1, round((SIDE if both else ALONE) / max(seen.shape[1:3])))
     panels = [_Panel("what the agent sees", seen, MARGIN, scale)]
     if both:

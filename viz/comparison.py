@@ -13,6 +13,7 @@ from wmtk.viz.metrics import (
     Estimate,
     average_precision,
     code_usage,
+    correlation,
     psnr,
     r_squared,
     tolerant_average_precision,
@@ -79,6 +80,9 @@ def compare(
     for name, imagined in (("seen", False), ("imagined", True)):
         rows.append(_statistic(f"reward, {name}", _reward(imagined), found, bootstrap))
         rows.append(_statistic(f"ends, {name}", _ends(imagined), found, bootstrap))
+    steps = min(*(evidence.policy_horizon for evidence in found), first.horizon)
+    name = f"returns over {steps} steps, correlation"
+    rows.append(_statistic(name, _returns(steps), found, bootstrap))
     rows.append(_ratio("KL, nats", "", _kl, found, bootstrap))
     if all(evidence.posterior is not None for evidence in found):
         rows.append(_dead(found))
@@ -186,6 +190,15 @@ def _reward(imagined: bool) -> Statistic:
             for sign in signs
         ]
         return float(np.mean(scores))
+
+    return statistic
+
+
+def _returns(steps: int) -> Statistic:
+    def statistic(found: Evidence, rows: Rows) -> float:
+        chosen = rows[found.complete(steps)[rows]]
+        pair = (found.discounted, found.discounted_imagined)
+        return correlation(*(rewards[chosen, :steps].sum(1) for rewards in pair))
 
     return statistic
 

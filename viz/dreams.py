@@ -62,6 +62,7 @@ def dreams(
     """
     C = int(batch.reward.shape[1])
     look = actions or ActionLook(model.schema.action)
+    batch = model.prepared(batch)
     seen = model.watch(batch, seed)
     batch = as_learnt(batch, seen)
     before = model.judge(seen.deter, seen.stoch)  # (N, C)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmtk.viz.evidence import Evidence, Flags, Frames
+from wmtk.viz.imagined_returns import ImaginedReturns, imagined_returns
 from wmtk.viz.metrics import (
     Bootstrap,
     CodeUsage,
@@ -15,7 +16,6 @@ from wmtk.viz.metrics import (
     Estimate,
     FactorInformation,
     Probe,
-    ReturnQuality,
     RewardQuality,
     Usable,
     best_future,
@@ -26,7 +26,6 @@ from wmtk.viz.metrics import (
     principal,
     probe,
     psnr,
-    return_quality,
     reward_quality,
     sensitivity,
     skill,
@@ -37,8 +36,7 @@ from wmtk.viz.metrics import (
 from wmtk.viz.metrics.bootstrap import CONFIDENCE, RESAMPLES, Numbers
 from wmtk.viz.obs_errors import ObsErrors
 
-SOON = 15  # steps, about as far as policies are trained to look ahead
-MOSTLY = 0.5  # of what varies has to be right, for a model to be trusted
+MOSTLY = 0.5  # of what varies has to be right, for predictions to be reliable
 FEWEST_EPISODES = 3  # for probes: to fit, to tune and to test on
 
 DEFINITIONS = {
@@ -51,10 +49,13 @@ DEFINITIONS = {
     "SSIM": "structural similarity, 1 is equality, of one future",
     "skill": "1 − MSE / MSE of copying the last frame that was seen",
     "informed": "1 − MSE of the futures' mean / MSE of the mean frame",
-    "trusted": "the last step up to which skill is surely above 0 and informed above one half",
+    "reliable": "the last step up to which skill is surely above 0 and informed above one half",
     "moving": "skill on what differs from the last frame that was seen",
     "spread/skill": "how far futures differ, for the error of their mean; 1 fits, less is too sure",
     "actions": "dB lost with the actions of other windows; near 0, actions are ignored",
+    "return": "the sum of the rewards of imagined steps, with the recorded actions; discounted by "
+    "the model's own discounts, which the true one is until the task ends",
+    "bias": "the mean of predicted − true",
 }
 
 
@@ -102,6 +103,7 @@ class Evaluation:
     frames: int
     context: int
     horizon: int
+    policy_horizon: int  # the steps that a policy imagines when it is trained in the model
     samples: int
     latents: str  # how states are drawn
     confidence: float
@@ -111,10 +113,14 @@ class Evaluation:
     usable: int  # steps up to which predictions are better than both guesses; 0 for none
     reward_seen: RewardQuality
     reward_imagined: RewardQuality
-    reward_soon: RewardQuality  # imagined, over the first SOON steps
-    returns: ReturnQuality  # of the imagined part of windows, with the recorded actions
+    reward_policy: RewardQuality  # imagined, over as many steps as a policy imagines
+    returns: ImaginedReturns  # of all imagined steps
+    returns_policy: ImaginedReturns  # of as many as a policy imagines
+    transformed: bool  # whether rewards and returns are in a unit of the model's own
+    ends: int  # rows at which the task ended
     ends_seen: EndingQuality | None  # None without a discount head
     ends_imagined: EndingQuality | None
+    ends_policy: EndingQuality | None  # imagined, over as many steps as a policy imagines
     kl: Estimate  # nats, before free nats and balancing
     kl_at: Estimate  # (T,), at each row of a window
     entropy_posterior: Estimate
@@ -131,16 +137,27 @@ def evaluate(
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    factors: bool = True,
     on_part: Callable[[str], None] = lambda name: None,
 ) -> Evaluation:
-    """All metrics of what a model made of windows; `on_part` hears what is computed next."""
+    """All metrics of what a model made of windows; `on_part` gets the name of the next part.
+
+    Without `factors`, nothing is read off the states, which is what takes longest.
+    """
     bootstrap = Bootstrap(found.episode, confidence=confidence, resamples=resamples, seed=seed)
     on_part("observations")
     obs = {key: obs_quality(key, found, bootstrap) for key in found.obs}
     on_part("rewards and ends")
     ahead, C = found.ahead, found.context
-    reward = found.reward[:, C:]
-    true, imagined = ((x * ahead).sum(1) for x in (reward, found.reward_imagined))
+    relied = min(found.policy_horizon, found.horizon)
+
+    def rewards(steps: int) -> RewardQuality:
+        true, imagined = found.reward[:, C : C + steps], found.reward_imagined[:, :steps]
+        return reward_quality(true, imagined, ahead[:, :steps], bootstrap)
+
+    def returns(steps: int) -> ImaginedReturns:
+        return imagined_returns(found, steps, confidence=confidence, resamples=resamples, seed=seed)
+
     on_part("codes and factors")
     return Evaluation(
         windows=len(found.episode),
@@ -148,6 +165,7 @@ def evaluate(
         frames=int(found.mask.sum()),
         context=C,
         horizon=found.horizon,
+        policy_horizon=found.policy_horizon,
         samples=found.samples,
         latents="sampled",
         confidence=confidence,
@@ -156,11 +174,15 @@ def evaluate(
         trusted=trusted_steps(obs),
         usable=usable_steps(obs),
         reward_seen=reward_quality(found.reward, found.reward_seen, found.mask, bootstrap),
-        reward_imagined=reward_quality(reward, found.reward_imagined, ahead, bootstrap),
-        reward_soon=_first_rewards(found, SOON, bootstrap),
-        returns=return_quality(true, imagined, bootstrap),
-        ends_seen=_ends(found, bootstrap, imagined=False),
-        ends_imagined=_ends(found, bootstrap, imagined=True),
+        reward_imagined=rewards(found.horizon),
+        reward_policy=rewards(relied),
+        returns=returns(found.horizon),
+        returns_policy=returns(relied),
+        transformed=found.transformed,
+        ends=int(found.terminal.sum()),
+        ends_seen=_ends(found, bootstrap),
+        ends_imagined=_ends(found, bootstrap, found.horizon),
+        ends_policy=_ends(found, bootstrap, relied),
         kl=_overall(found.kl, found, bootstrap),
         kl_at=bootstrap.mean(found.kl, found.mask),
         entropy_posterior=_overall(found.entropy_posterior, found, bootstrap),
@@ -168,7 +190,7 @@ def evaluate(
         latent=found.latent,
         codes=None if found.posterior is None else code_usage(found.posterior),
         prior_usage=None if found.prior is None else found.prior.mean(0, np.float64),
-        factors=_factors(found.frames, seed),
+        factors=_factors(found.frames, seed) if factors else {},
     )
 
 
@@ -250,20 +272,14 @@ def _overall(values: Numbers, found: Evidence, bootstrap: Bootstrap) -> Estimate
     return bootstrap.ratio((values * found.mask).sum(1), found.mask.sum(1))
 
 
-def _first_rewards(found: Evidence, steps: int, bootstrap: Bootstrap) -> RewardQuality:
-    """The imagined rewards of the first steps."""
-    true = found.reward[:, found.context :]
-    imagined, mask = found.reward_imagined[:, :steps], found.ahead[:, :steps]
-    return reward_quality(true[:, :steps], imagined, mask, bootstrap)
-
-
-def _ends(found: Evidence, bootstrap: Bootstrap, *, imagined: bool) -> EndingQuality | None:
+def _ends(found: Evidence, bootstrap: Bootstrap, steps: int = 0) -> EndingQuality | None:
+    """Ends within the first imagined steps, or for 0, of all rows as they are seen."""
     if found.gamma is None:
         return None
-    first = found.context if imagined else 0
-    discount = found.discount_imagined if imagined else found.discount_seen
+    chosen = slice(found.context, found.context + steps) if steps else slice(None)
+    discount = found.discount_imagined[:, :steps] if steps else found.discount_seen
     rows = (found.terminal, found.truncated, found.mask)
-    terminal, truncated, mask = (x[:, first:] for x in rows)
+    terminal, truncated, mask = (x[:, chosen] for x in rows)
     probability = terminal_probability(discount, found.gamma)
     return ending_quality(terminal, truncated, probability, mask, bootstrap)
 

@@ -23,7 +23,8 @@ from wmtk.viz.metrics.distributions import (
     gaussian_entropy,
 )
 from wmtk.viz.metrics.futures import other_windows
-from wmtk.viz.obs_errors import ObsErrors, Scale, obs_errors, stack_errors
+from wmtk.viz.metrics.rewards import discount_before
+from wmtk.viz.obs_errors import ObsErrors, Scale, mean_error, obs_errors, stack_errors
 
 SAMPLES = 5
 MOST_FRAMES = 1000  # that are kept for probes
@@ -41,7 +42,14 @@ class Predictor(Protocol):
 
     @property
     def gamma(self) -> float | None:
-        """The discount of a step that ends nothing; None where discounts are not learnt."""
+        """The discount of a step that ends nothing; None where discounts are not learned."""
+
+    @property
+    def policy_horizon(self) -> int:
+        """The steps that a policy imagines when it is trained in the model."""
+
+    def prepared(self, batch: Batch) -> Batch:
+        """Windows with observations as the model sees them; all that follows compares with them."""
 
     def watch(self, batch: Batch, seed: int = 0) -> Seen:
         """Windows seen whole."""
@@ -79,9 +87,14 @@ class Evidence:
     other_mask: Flags  # (N, H), where these exist
     images: frozenset[str]  # the keys that are pictures
     gamma: float | None
+    policy_horizon: int
+    transformed: bool  # whether rewards are in a unit of the model's own
     reward: Numbers  # (N, T), true
     reward_seen: Numbers  # (N, T), read off states that saw the row
     reward_imagined: Numbers  # (N, H), the mean over futures
+    # (N, H), rewards times all discounts before them: their sums are discounted returns.
+    discounted: Numbers
+    discounted_imagined: Numbers
     terminal: Flags  # (N, T)
     truncated: Flags  # (N, T)
     discount_seen: Numbers  # (N, T)
@@ -98,6 +111,11 @@ class Evidence:
     def ahead(self) -> Flags:
         """(N, H), which of the imagined rows exist."""
         return self.mask[:, self.context :]
+
+    def complete(self, steps: int) -> Flags:
+        """(N,), which windows have so many imagined rows, or reach an end of the task before."""
+        ended = self.terminal[:, self.context : self.context + steps].any(1)
+        return np.asarray(self.ahead[:, steps - 1] | ended)
 
 
 def as_learnt(batch: Batch, seen: Seen) -> Batch:
@@ -118,6 +136,7 @@ def gather(
 
     `on_window` hears how many windows are done, and of how many.
     """
+    windows = [model.prepared(batch) for batch in windows]
     specs = model.schema.obs
     images = frozenset(key for key, spec in specs.items() if spec.is_image)
     scales = {
@@ -144,6 +163,8 @@ def gather(
         other_mask=other_mask,
         images=images,
         gamma=model.gamma,
+        policy_horizon=model.policy_horizon,
+        transformed=any(part["transformed"] for part in parts),
         latent=parts[0]["latent"],
         posterior=_joined(part["posterior"] for part in parts),
         prior=_joined(part["prior"] for part in parts),
@@ -154,6 +175,7 @@ def gather(
 
 _JOINED = (
     *("episode", "mask", "reward", "reward_seen", "reward_imagined", "terminal", "truncated"),
+    *("discounted", "discounted_imagined"),
     *("discount_seen", "discount_imagined", "kl", "entropy_posterior", "entropy_prior"),
 )
 
@@ -180,6 +202,7 @@ class _Look:
         imagined = self._imagine(batch)
         discrete = seen.latent != "gaussian"
         kl, after, before = _uncertainty(seen)
+        discounted, discounted_imagined = self._discounted(batch, imagined)
         return {
             "episode": batch.episode,
             "mask": batch.mask,
@@ -188,6 +211,9 @@ class _Look:
             "reward": batch.reward.astype(np.float64),
             "reward_seen": seen.reward,
             "reward_imagined": imagined.reward.mean(1),
+            "discounted": discounted,
+            "discounted_imagined": discounted_imagined,
+            "transformed": not np.array_equal(batch.reward, self.batch.reward),
             "terminal": batch.terminated & batch.mask,
             "truncated": batch.truncated & batch.mask,
             "discount_seen": seen.discount,
@@ -210,6 +236,21 @@ class _Look:
             seed=self.seed,
         )
 
+    def _discounted(self, batch: Batch, imagined: Imagined) -> tuple[Numbers, Numbers]:
+        """Rewards (N, H) times the discounts before them, the true ones and the mean of futures.
+
+        Where discounts are learned, an end of the task does not end imagination, as for a policy:
+        what the model expects beyond it counts, unless its discounts are 0 there.
+        """
+        mask, reward = batch.mask[:, self.context :], batch.reward[:, self.context :]
+        expected = discount_before(imagined.discount)  # (N, S, H)
+        found = (imagined.reward * expected).mean(1)
+        if self.model.gamma is None:
+            return reward * expected[:, 0] * mask, found * mask
+        ended = np.logical_or.accumulate((batch.terminated & batch.mask)[:, self.context :], 1)
+        true = reward * self.model.gamma ** np.arange(self.horizon) * mask
+        return true, found * (mask | ended)
+
     def _errors(self, key: str, seen: Seen, imagined: Imagined) -> list[ObsErrors]:
         scale, rows, C = self.scales[key], self.batch.obs[key], self.context
         guess = scale.guess
@@ -229,7 +270,7 @@ class _Look:
             pairs = zip(imagined.obs[key], self.batch.obs[key][:, self.context :], strict=True)
             errors[key] = np.stack(
                 [
-                    np.square(scale.numbers(futures, 2) - scale.numbers(truth, 1)).mean(-1)
+                    mean_error(np.square(scale.numbers(futures, 2) - scale.numbers(truth, 1)))
                     for futures, truth in pairs
                 ]
             )

@@ -1,8 +1,8 @@
-"""Which episodes of a dataset a model has not learnt from."""
+"""Which episodes of a dataset a model was not trained on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Dataset, split
+from wmtk.errors import UsageError
 
 USUAL_FRACTION = 0.1  # what training holds out unless told otherwise
 
@@ -37,3 +38,14 @@ def held_out(dataset: Dataset, about: Mapping[str, Any], folder: Path | None = N
     if not fraction:
         return HeldOut(everything, "all episodes: the model was trained on them, none was held out")
     return HeldOut(split(fraction, held_out=True)(table), "episodes held out of training")
+
+
+def held_out_of_all(name: str, held: Sequence[HeldOut]) -> NDArray[np.bool_]:
+    """The episodes of a dataset that all models may be measured on; refuses if there are none."""
+    candidates = np.logical_and.reduce([each.episodes for each in held])
+    if not candidates.any():
+        raise UsageError(
+            f"{name} has no held-out episode: training used all of them.",
+            "Give another dataset of the same task.",
+        )
+    return np.asarray(candidates)

@@ -60,6 +60,13 @@ class Scale:
         return self.average if self.image else self.scaled(self.average)
 
 
+def mean_error(errors: Numbers) -> Numbers:
+    """The mean over the last axis; NaN if the key has no number that varies."""
+    if not errors.shape[-1]:
+        return np.full(errors.shape[:-1], np.nan)
+    return np.asarray(errors.mean(-1))
+
+
 def _flat(rows: Rows, image: bool) -> Numbers:
     """(n, …) as numbers (n, P)."""
     numbers = to_unit(rows) if image else rows.astype(np.float64)
@@ -101,16 +108,16 @@ def obs_errors(
     similar = [_ssim(scale, picture, truth) for picture in (futures[0], shown)]
 
     def where_moved(errors: Numbers) -> Numbers:
-        return np.asarray((errors * moved).mean(-1))
+        return mean_error(errors * moved)
 
     return ObsErrors(
-        error=squares.mean(-1),
-        error_of_mean=np.square(found.mean(0) - true).mean(-1),
-        variance=spread(found).mean(-1),
-        ceiling=ceiling.mean(-1),
-        copy=copy.mean(-1),
-        average=average.mean(-1),
-        moved=moved.mean(-1),
+        error=mean_error(squares),
+        error_of_mean=mean_error(np.square(found.mean(0) - true)),
+        variance=mean_error(spread(found)),
+        ceiling=mean_error(ceiling),
+        copy=mean_error(copy),
+        average=mean_error(average),
+        moved=mean_error(moved),
         moved_error=where_moved(squares.mean(0)),
         moved_ceiling=where_moved(ceiling),
         moved_copy=where_moved(copy),

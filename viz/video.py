@@ -6,6 +6,7 @@ mp4 is H.264 and webm is VP9, both in yuv420p with even sides, which browsers an
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -61,6 +62,12 @@ def require_ending(path: Path, allowed: Iterable[str]) -> str:
             else f"{path} has no ending to tell the format by.",
             f"Use one of: {', '.join(known)}.",
         )
+    blocking = next((p for p in path.absolute().parents if p.exists()), path)
+    fault = "it is a folder" if path.is_dir() else ""
+    fault = fault or ("" if blocking.is_dir() else f"{blocking} is not a folder")
+    fault = fault or ("" if os.access(blocking, os.W_OK) else f"no permission in {blocking}")
+    if fault:
+        raise WmtkError(f"{path} could not be written: {fault}.", "Choose another place.")
     if ending in ENCODERS and find_spec("imageio_ffmpeg") is None:
         raise MissingDependencyError("imageio-ffmpeg", "video", f"Writing {ending}")
     return ending
@@ -153,7 +160,7 @@ def _write_gif(path: Path, frames: Iterable[Image], fps: float) -> None:
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
     """A file to write that takes the target's place once it is whole."""
-    unfinished = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    unfinished = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield unfinished

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from wmtk.datasets import Dataset, Episode, Schema
 from wmtk.errors import UsageError
+from wmtk.observations import to_bytes
+from wmtk.spaces import ArraySpec
 from wmtk.viz.actions import ActionLook, action_names
 from wmtk.viz.canvas import Image, enlarge, shrink, to_rgb
 
@@ -35,6 +37,7 @@ class View:
 
     actions: ActionLook
     image: str | None  # the observation key of the pictures; None draws lines
+    spec: ArraySpec | None = None  # of the pictures
     other_images: tuple[str, ...] = ()
 
     @classmethod
@@ -49,12 +52,18 @@ class View:
             )
         chosen = image or (known[0] if known else None)
         others = tuple(key for key in known if key != chosen)
-        return cls(ActionLook(schema.action, action_names(env, schema.action)), chosen, others)
+        look = ActionLook(schema.action, action_names(env, schema.action))
+        return cls(look, chosen, None if chosen is None else schema.obs[chosen], others)
+
+    def pictures(self, rows: NDArray[Any]) -> NDArray[np.uint8]:
+        """Rows of the pictures' key, in whatever form they are stored, as (…, H, W, C)."""
+        assert self.spec is not None
+        return to_bytes(self.spec, rows)
 
     def frame(self, episode: Episode, step: int, side: int, factor: int | None = None) -> Image:
         """The picture at a step, enlarged to about `side` pixels, or by `factor`."""
         assert self.image is not None
-        pixels = to_rgb(episode.obs[self.image][step])
+        pixels = to_rgb(self.pictures(episode.obs[self.image][step]))
         longer = max(pixels.shape[:2])
         if factor is not None:
             return enlarge(pixels, factor)

@@ -14,7 +14,8 @@ from wmtk.errors import UsageError
 
 CONTEXT, HORIZON = 5, 45
 WINDOWS = 50
-AT_ONCE = 8  # windows that a model looks at together, which bounds the memory
+# Windows that a model looks at together: few, for little memory, and for steps of play in between.
+AT_ONCE = 2
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from wmtk.viz.metrics.bootstrap import Bootstrap, Estimate, Numbers, Rows
 from wmtk.viz.metrics.events import around, tolerant_average_precision
 from wmtk.viz.metrics.numbers import correlation, r_squared, rank_correlation
 
+HARDLY = 0.05  # of the size of returns: less than that is no variation
 SPARSE = 0.2  # rewards are events if fewer steps than this share have one
 TOLERANCE = 1  # steps
 
@@ -98,6 +99,8 @@ def reward_quality(
 class ReturnQuality:
     """Returns that a model imagines against those that were reached."""
 
+    size: float  # the root mean square of the true ones
+    varied: int  # how many of the true ones differ from their median
     true: Estimate  # the means
     imagined: Estimate
     bias: Estimate
@@ -108,7 +111,10 @@ class ReturnQuality:
 def return_quality(truth: ArrayLike, imagined: ArrayLike, bootstrap: Bootstrap) -> ReturnQuality:
     """Compare returns (N,): of windows, episodes or, for the rank correlation, checkpoints."""
     true, found = np.asarray(truth, np.float64), np.asarray(imagined, np.float64)
+    size = float(np.sqrt(np.square(true).mean()))
     return ReturnQuality(
+        size=size,
+        varied=int((np.abs(true - np.median(true)) > HARDLY * size).sum()),
         true=bootstrap.mean(true),
         imagined=bootstrap.mean(found),
         bias=bootstrap.mean(found - true),
@@ -121,9 +127,14 @@ def return_quality(truth: ArrayLike, imagined: ArrayLike, bootstrap: Bootstrap) 
 
 def discounted_return(reward: ArrayLike, discount: ArrayLike) -> Numbers:
     """Σ_t reward_t · Π_{i<t} discount_i over (N, T): the first reward counts in full."""
-    reward, discount = np.asarray(reward, np.float64), np.asarray(discount, np.float64)
-    before = np.concatenate([np.ones_like(discount[..., :1]), discount[..., :-1]], -1)
-    return np.asarray((reward * np.cumprod(before, -1)).sum(-1))
+    return np.asarray((np.asarray(reward, np.float64) * discount_before(discount)).sum(-1))
+
+
+def discount_before(discount: ArrayLike) -> Numbers:
+    """Π_{i<t} discount_i at each step t of (…, T): 1 at the first one."""
+    each = np.asarray(discount, np.float64)
+    shifted = np.concatenate([np.ones_like(each[..., :1]), each[..., :-1]], -1)
+    return np.asarray(np.cumprod(shifted, -1))
 
 
 def expected_return(reward: ArrayLike, discount: ArrayLike, value: ArrayLike) -> Numbers:

@@ -12,12 +12,12 @@ import numpy as np
 from wmtk.datasets import Batch
 from wmtk.viz.actions import ActionLook
 from wmtk.viz.dreams import Dream, Dreamer, dreams
+from wmtk.viz.intervals import spoken
 from wmtk.viz.metrics import Bootstrap, return_quality
 from wmtk.viz.report.charts import Chart, Series, figure
 from wmtk.viz.report.markup import Section, element, joined, paragraph, table
 from wmtk.viz.report.media import film
 from wmtk.viz.rollout_video import rollout_frames
-from wmtk.viz.verdict import spoken
 
 SHOWN = 3  # dreams in the film
 ROWS = ("action", "reward", "terminated", "truncated", "is_first", "mask")

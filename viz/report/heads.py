@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from wmtk.viz.evaluation import Evaluation
+from wmtk.viz.imagined_returns import ROWS, return_rows
+from wmtk.viz.intervals import spoken
 from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
 from wmtk.viz.report.calibration import Binned, HeadCalibration
 from wmtk.viz.report.charts import Chart, Series, curve, figures
 from wmtk.viz.report.markup import Section, element, joined, paragraph, table
-from wmtk.viz.verdict import spoken
 
 
 def heads(found: Evaluation, calibration: HeadCalibration) -> Section:
@@ -23,6 +24,7 @@ def heads(found: Evaluation, calibration: HeadCalibration) -> Section:
         paragraph(text, soft=True),
         element("h3", "Rewards"),
         table(_reward_rows(found), ("", "seen", "imagined"), 2),
+        table(return_rows(found.returns_policy, found.returns), ROWS, 3),
         figures(_reward_charts(found, calibration)),
         element("h3", "Ends"),
     ]
@@ -47,9 +49,6 @@ def _pairs(seen: Iterator[Row], imagined: Iterator[Row]) -> Iterator[tuple[str, 
 
 def _reward_rows(found: Evaluation) -> Iterator[tuple[str, str, str]]:
     yield from _pairs(_rewards(found.reward_seen), _rewards(found.reward_imagined))
-    yield "Return over the imagined steps, true", "", spoken(found.returns.true)
-    yield "Return over the imagined steps, predicted", "", spoken(found.returns.imagined)
-    yield "Correlation of these over windows", "", spoken(found.returns.correlation)
 
 
 def _rewards(quality: RewardQuality) -> Iterator[Row]:

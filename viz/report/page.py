@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -109,7 +110,8 @@ def require_report(path: Path) -> None:
 def write_report(path: Path, page: str) -> int:
     """Write the page, whole or not at all; returns its size in bytes."""
     content = page.encode()
-    unfinished = path.with_name(f".{path.name}.tmp")
+    # A name that cannot be known before: no link that lies there already is written through.
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished.write_bytes(content)

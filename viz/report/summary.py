@@ -6,15 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wmtk.viz.evaluation import SOON, Evaluation
+from wmtk.viz.evaluation import Evaluation
+from wmtk.viz.grades import Finding, Grade
+from wmtk.viz.intervals import spoken
 from wmtk.viz.metrics import Estimate
 from wmtk.viz.report.about import About
 from wmtk.viz.report.markup import Markup, Section, element, joined, paragraph, tile
-from wmtk.viz.verdict import Finding, reward_score, spoken, verdict
+from wmtk.viz.verdict import verdict
+
+MARKS = {Grade.GOOD: "✓", Grade.DOUBTFUL: "?", Grade.BAD: "!"}
 
 
 def summary(found: Evaluation, about: About) -> Section:
-    headline, *findings = verdict(found)
+    judged = verdict(found)
     plural = "episode" if found.episodes == 1 else "episodes"
     looked = (
         f"Update {about.update:,} of {about.name} on {about.dataset.path.name}: {found.windows} "
@@ -24,47 +28,50 @@ def summary(found: Evaluation, about: About) -> Section:
     )
     content = joined(
         element(
-            "p", headline.text, class_=f"headline {_tone(headline)}", role="status", id="verdict"
+            "p", judged.headline, class_=f"headline {judged.grade}", role="status", id="verdict"
         ),
-        element("ul", *(_finding(finding) for finding in findings), class_="findings"),
+        element("ul", *(_finding(finding) for finding in judged.findings), class_="findings"),
         paragraph(looked, soft=True),
         element("div", *_tiles(found), class_="tiles"),
     )
     return Section("summary", "Summary", content)
 
 
-def _tone(finding: Finding) -> str:
-    return "good" if finding.good else "bad"
-
-
 def _finding(finding: Finding) -> Markup:
-    mark = element("span", "✓" if finding.good else "!", class_="mark", aria_hidden="true")
-    return element("li", mark, finding.text, class_=_tone(finding))
+    mark = element("span", MARKS[finding.grade], class_="mark", title=finding.grade)
+    return element("li", mark, finding.text, class_=finding.grade)
 
 
 def _tiles(found: Evaluation) -> Iterator[Markup]:
     yield tile(
-        "Trusted", str(found.trusted), f"of {found.horizon} steps", "most of what varies is right"
+        "Reliable",
+        str(found.trusted),
+        f"of {found.horizon} steps",
+        f"most of what varies is right; a policy imagines {found.policy_horizon}",
     )
     yield tile(
-        "Better than a guess",
+        "Better than the baselines",
         str(found.usable),
         f"of {found.horizon} steps",
-        "than the last frame and the average one",
+        "than the last observation and the average one",
     )
-    step = min(SOON, found.horizon)
-    for key, quality in found.obs.items():
-        name = "PSNR" if quality.image else "SNR"
-        ceiling = f"{quality.ceiling.value[step - 1]:.1f} dB if it had seen the row"
-        score = f"{quality.score.value[step - 1]:.1f}"
+    returns = found.returns_policy
+    quality = returns.discounted
+    yield tile(
+        f"Return over {returns.steps} steps, discounted",
+        f"{quality.imagined.value:.2f}",
+        f"predicted, {quality.true.value:.2f} true",
+        f"correlation {spoken(quality.correlation)}",
+    )
+    step = returns.steps
+    for key, shown in found.obs.items():
+        name = "PSNR" if shown.image else "SNR"
+        ceiling = f"{shown.ceiling.value[step - 1]:.1f} dB from the observed row itself"
+        score = f"{shown.score.value[step - 1]:.1f}"
         yield tile(f"{name} of {key}, step {step}", score, "dB", ceiling)
     best = max(found.obs.values(), key=lambda q: float(np.nan_to_num(q.actions_overall.value)))
     if not np.isnan(best.actions_overall.value):
-        yield _estimated("Actions", best.actions_overall, "dB", "lost with other actions")
-    seen, name = reward_score(found.reward_seen)
-    soon, _ = reward_score(found.reward_soon)
-    if not np.isnan(seen) and not np.isnan(soon):
-        yield tile("Reward, imagined", f"{soon:.2f}", name, f"{seen:.2f} from what it sees")
+        yield _estimated("Actions", best.actions_overall, "dB", "lost by shuffling them")
     ends = found.ends_seen
     if ends is not None and ends.terminal:
         base = f"base rate {ends.base_rate:.2g}"

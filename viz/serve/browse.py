@@ -159,7 +159,8 @@ def _frames(entry: DataEntry, index: int, steps: Any) -> list[NDArray[np.uint8]]
         table = dataset.episodes
         if index >= len(table):
             raise UsageError(f"{entry.name} has no episode {index}.", "Reload the list.")
-        image = view_of(dataset).image
+        view = view_of(dataset)
+        image = view.image
         wanted = [step for step in steps if step <= int(table.length[index])]
         if image is None or not wanted:
             raise UsageError(f"{entry.name} has no such pictures.")
@@ -174,7 +175,7 @@ def _frames(entry: DataEntry, index: int, steps: Any) -> list[NDArray[np.uint8]]
             else:
                 path = f"obs/{image}"
                 found = [reader.rows(path, first + s, first + s + 1)[0] for s in wanted]
-    return [shrink(to_rgb(frame), SIDE) for frame in found]
+    return [shrink(to_rgb(view.pictures(frame)), SIDE) for frame in found]
 
 
 def png(pixels: NDArray[np.uint8]) -> bytes:

@@ -15,6 +15,7 @@ from wmtk.envs import ResolvedTask
 from wmtk.errors import UsageError, WmtkError
 from wmtk.models.shown import Glimpse, Mind
 from wmtk.viz.evidence import Predictor
+from wmtk.viz.held_out import HeldOut
 
 
 class Dreamer(Protocol):
@@ -31,6 +32,8 @@ class Dreamer(Protocol):
 
     @property
     def acts(self) -> bool: ...
+
+    def prepared(self, obs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]: ...
 
     def see(self, batch: Batch, seed: list[int]) -> Mind: ...
 
@@ -61,6 +64,7 @@ class RunEntry:
     config: Mapping[str, Any]
     open: Callable[[], Dreamer]
     task: Callable[[], ResolvedTask]  # refuses if nobody knows it
+    held_out: Callable[[Dataset], HeldOut]  # which episodes it was not trained on
 
 
 @dataclass

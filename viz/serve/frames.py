@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wmtk.datasets import Schema
 from wmtk.models.shown import Glimpse, Mind
+from wmtk.observations import to_bytes
 from wmtk.viz.canvas import to_rgb
 from wmtk.viz.serve.line import Observation
 
@@ -24,6 +25,7 @@ class Painter:
     def __init__(self, schema: Schema) -> None:
         images = [key for key, spec in schema.obs.items() if spec.is_image]
         self.image = images[0] if images else None
+        self._spec = schema.obs[images[0]] if images else None
         self._vectors = [key for key, spec in schema.obs.items() if not spec.is_image]
 
     def paint(
@@ -46,8 +48,8 @@ class Painter:
         return tiles, numbers
 
     def _add(self, tiles: list[Tile], numbers: dict[str, Any], role: str, obs: Observation) -> None:
-        if self.image is not None:
-            tiles.append(({"role": role}, _pixels(obs[self.image])))
+        if self.image is not None and self._spec is not None:
+            tiles.append(({"role": role}, _pixels(to_bytes(self._spec, obs[self.image]))))
         else:
             flat = [np.ravel(obs[key]) for key in self._vectors]
             numbers[role] = np.concatenate(flat)[:MOST_NUMBERS].astype(float)
@@ -62,6 +64,6 @@ def code_tile(look: Glimpse, mind: Mind, latent: str) -> tuple[Tile | None, list
     return ({"role": "prior"}, levels), mind.codes[0].tolist()
 
 
-def _pixels(image: NDArray[Any]) -> NDArray[np.uint8]:
+def _pixels(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """A grey picture stays grey, which is a third of the bytes."""
-    return np.asarray(image) if image.shape[-1] in {1, 3} else to_rgb(image)
+    return image if image.shape[-1] in {1, 3} else to_rgb(image)

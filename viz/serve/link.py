@@ -15,7 +15,6 @@ from wmtk.viz.serve.engine import Engine, Seat
 from wmtk.viz.serve.measure import Measurer
 
 AHEAD = 2  # frames that may be on their way
-MOST_REFUSED = 20  # messages that make no sense, until the connection is closed
 NONSENSE = 1008  # websocket: policy violation
 
 
@@ -122,14 +121,16 @@ async def _listen(
     socket: WebSocket, link: Link, engine: Engine, seat: Seat, measurer: Measurer
 ) -> None:
     refused = 0
-    while refused < MOST_REFUSED:
+    while refused < protocol.MOST_REFUSED:
         try:
             message = protocol.parse(await socket.receive_text())
         except WebSocketDisconnect:
             return
-        except (WmtkError, KeyError) as error:  # KeyError: bytes, where text was expected
+        except (WmtkError, KeyError) as error:
             refused += 1
-            link.tell("error", message=str(error), hint="")
+            bytes_sent = isinstance(error, KeyError)
+            text = "Messages are text, not bytes." if bytes_sent else str(error)
+            link.tell("error", message=text, hint="")
             continue
         if isinstance(message, protocol.Seen):
             link.seen(message.frame)

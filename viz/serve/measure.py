@@ -5,28 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Batch, Schema
-from wmtk.errors import UsageError, WmtkError
+from wmtk.errors import WmtkError
 from wmtk.models.shown import Imagined, Seen
 from wmtk.viz.comparison import Difference, compare
 from wmtk.viz.evaluation import DEFINITIONS, Evaluation, evaluate
-from wmtk.viz.evidence import Evidence, Predictor, gather
-from wmtk.viz.held_out import held_out
+from wmtk.viz.evidence import SAMPLES, Evidence, Predictor, gather
+from wmtk.viz.held_out import held_out_of_all
 from wmtk.viz.metrics import Estimate
 from wmtk.viz.serve import protocol
 from wmtk.viz.serve.catalogue import Catalogue, DataEntry
 from wmtk.viz.serve.engine import Engine
 from wmtk.viz.serve.play import Page
 from wmtk.viz.verdict import verdict
-from wmtk.viz.windows import batches, choose_windows
-
-CONTEXT, SAMPLES = 5, 3
-AT_ONCE = 2  # windows: few, so that whoever plays does not wait long
+from wmtk.viz.windows import CONTEXT, batches, choose_windows
 
 
 class _StoppedError(Exception):
@@ -46,6 +43,13 @@ class _InTurns:
     @property
     def gamma(self) -> float | None:
         return self._model.gamma
+
+    @property
+    def policy_horizon(self) -> int:
+        return self._model.policy_horizon
+
+    def prepared(self, batch: Batch) -> Batch:
+        return self._model.prepared(batch)
 
     def watch(self, batch: Batch, seed: int = 0) -> Seen:
         self._job.check()
@@ -117,7 +121,7 @@ class _Job:
         for run, evidence in zip(runs, found, strict=True):
             self.check()
             self._progress(f"Computing the metrics of {self._catalogue.run(run).name}", 1, 1)
-            results.append(_summary(run, evaluate(evidence)))
+            results.append(_summary(run, evaluate(evidence, factors=False)))
         self.check()
         self._page.tell(
             "measured",
@@ -135,22 +139,16 @@ class _Job:
         """Windows of episodes that none of the runs has learnt from."""
         runs = [self._catalogue.run(run) for run in self._message.runs]
         with data.lock:
-            held = [held_out(data.dataset, run.about) for run in runs]
-            candidates = np.logical_and.reduce([each.episodes for each in held])
-            if not candidates.any():
-                raise UsageError(
-                    f"{data.name} has no episode that none of the models has learnt from.",
-                    "Choose another dataset.",
-                )
+            held = [run.held_out(data.dataset) for run in runs]
             windows = choose_windows(
                 data.dataset.episodes,
-                candidates,
+                held_out_of_all(data.name, held),
                 context=CONTEXT,
                 horizon=self._message.horizon,
                 count=self._message.windows,
             )
             length = max(window.rows for window in windows)
-            read = list(batches(data.dataset, windows, length, AT_ONCE))
+            read = list(batches(data.dataset, windows, length))
         return read, "; ".join(dict.fromkeys(each.note for each in held))
 
     def _gather(self, run: str, number: int, windows: Sequence[Batch]) -> Evidence:
@@ -177,7 +175,7 @@ def _summary(run: str, found: Evaluation) -> dict[str, Any]:
     """What the page shows of an evaluation."""
     return {
         "run": run,
-        "verdict": [{"text": finding.text, "good": finding.good} for finding in verdict(found)],
+        "verdict": asdict(verdict(found)),
         "trusted": found.trusted,
         "usable": found.usable,
         "horizon": found.horizon,

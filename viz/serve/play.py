@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from wmtk.datasets import Episode
-from wmtk.errors import WmtkError
+from wmtk.errors import UsageError, WmtkError
 from wmtk.models.shown import Glimpse
 from wmtk.viz.actions import ActionLook
 from wmtk.viz.serve import protocol
@@ -53,6 +53,7 @@ class Play:
         self._settings = _FIRST
         self._keys = protocol.Keys(kind="keys")
         self._forced: dict[int, int] = {}
+        self._codes: tuple[int, ...] = (0, 0)  # variables and classes that can be forced
         self._recording = recorder is not None
         self._world: World | None = None
         self._run: str | None = None
@@ -139,6 +140,8 @@ class Play:
         self._painter = Painter(world.schema)
         moment, look = world.begin(self._settings.futures, self._settings.temperature)
         self._line, self._step = self._lines.begin(moment), 0
+        discrete = world.dreamer is not None and world.dreamer.latent != "gaussian"
+        self._codes = look.prior.shape[1:] if look is not None and discrete else (0, 0)
         self._tell_started(message)
         self._tell_state()
         self._show(moment, look)
@@ -247,9 +250,15 @@ class Play:
         return f"{over} Saved to {recorder.name}. Press R for the next one."
 
     def _on_goto(self, message: protocol.Goto) -> None:
-        line = self._lines.lines.get(message.line)
-        if line is None or self._world is None:
+        if self._world is None:
             return
+        line = self._lines.lines.get(message.line)
+        if line is None or message.step > line.last:
+            # Steps before the first one that is kept are clamped: it moves on while others play.
+            raise UsageError(
+                f"There is no step {message.step} on line {message.line}.",
+                "Choose a moment from the timeline.",
+            )
         self._line, self._step = line, line.clamp(message.step)
         self._set_playing(False)
         self._show_here()
@@ -266,7 +275,17 @@ class Play:
         self._show_here()
 
     def _on_force(self, message: protocol.Force) -> None:
-        self._forced = {int(variable): code for variable, code in message.codes.items()}
+        codes = {int(variable): code for variable, code in message.codes.items()}
+        variables, classes = self._codes
+        for variable, code in codes.items():
+            if variable >= variables or code >= classes:
+                raise UsageError(
+                    f"There is no class {code} of variable {variable}.",
+                    f"Choose variables below {variables} and classes below {classes}."
+                    if variables
+                    else "Start in a model with discrete latents first.",
+                )
+        self._forced = codes
         if self._world is not None and math.isinf(self._due):
             self._show_here()
 

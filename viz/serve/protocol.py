@@ -23,6 +23,8 @@ from wmtk.errors import UsageError
 MAX_MESSAGE = 16 * 1024  # bytes
 MOST_FUTURES = 8
 MOST_FORCED = 64
+MOST_REFUSED = 20  # messages that make no sense, until the connection is closed
+MOST_TEXT = 200  # characters of a message that an error repeats
 
 Id = Annotated[str, Field(pattern=r"^[a-z][0-9]{1,4}$")]
 Index = Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -137,7 +139,8 @@ def parse(text: str | bytes) -> Incoming:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"A message that makes no sense: {where}: {first['msg']}.") from error
+        text = f"{where}: {first['msg']}"[:MOST_TEXT]
+        raise UsageError(f"A message that makes no sense: {text}.") from error
 
 
 @dataclass(frozen=True)

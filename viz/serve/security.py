@@ -103,7 +103,7 @@ class Guard:
         # Browsers name the page that opens a websocket; those that name none are no browsers.
         if scope["type"] == "websocket" and len(origins) != 1:
             return 403, "Only the page itself may connect."
-        if any(urlsplit(origin).netloc.lower() != hosts[0].lower() for origin in origins):
+        if any(_netloc(origin) != hosts[0].lower() for origin in origins):
             return 403, "Only the page itself may connect."
         token = scope["path"].lstrip("/").partition("/")[0]
         if not secrets.compare_digest(token.encode(), self._token):
@@ -126,6 +126,14 @@ def _headers(scope: Scope) -> dict[str, list[str]]:
 def _hostname(url: str) -> str:
     try:
         return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _netloc(url: str) -> str:
+    """Host and port of an origin; empty if it is malformed."""
+    try:
+        return urlsplit(url).netloc.lower()
     except ValueError:
         return ""
 

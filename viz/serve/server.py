@@ -15,11 +15,11 @@ from wmtk.errors import UsageError
 from wmtk.viz.serve import protocol
 from wmtk.viz.serve.app import make_app
 from wmtk.viz.serve.catalogue import Catalogue
+from wmtk.viz.serve.connection import KEEP_ALIVE, Connection
 from wmtk.viz.serve.engine import Engine
 from wmtk.viz.serve.security import Guard, allowed_hosts, is_loopback, new_token
 
 BACKLOG = 64
-CONNECTIONS = 128  # at once
 FAREWELL = 2  # seconds that open pages get when the server stops
 
 
@@ -80,7 +80,8 @@ class _Uvicorn(uvicorn.Server):
             yield  # only the main thread may ask for signals
             return
         signals = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self.handle_exit) for number in signals}
+        heard = [n for n in signals if signal.getsignal(n) is not signal.SIG_IGN]  # as inherited
+        before = {number: signal.signal(number, self.handle_exit) for number in heard}
         try:
             yield
         finally:
@@ -94,6 +95,7 @@ class Server:
     def __init__(self, catalogue: Catalogue, host: str, port: int, *, human: bool = False) -> None:
         self.socket = listen(host, port)
         self.address = Address(host, self.socket.getsockname()[1], new_token())
+        self.catalogue = catalogue
         self.engine = Engine(catalogue)
         self.app = make_app(catalogue, self.engine, human=human)
         guard = Guard(
@@ -102,12 +104,14 @@ class Server:
         config = uvicorn.Config(
             guard,
             lifespan="off",
+            log_config=None,  # uvicorn's own closes the log handlers of other libraries
             log_level="error",
             access_log=False,
             server_header=False,
             ws_max_size=protocol.MAX_MESSAGE,
             ws_per_message_deflate=False,  # pictures go no further than this machine
-            limit_concurrency=CONNECTIONS,
+            http=Connection,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=FAREWELL,
         )
         self._uvicorn = _Uvicorn(config)
@@ -115,14 +119,19 @@ class Server:
     def run(self, on_ready: Callable[[Address], None] = lambda _: None) -> None:
         """Serve until Ctrl-C or `stop`; everything is freed afterwards."""
         try:
-            on_ready(self.address)  # the socket listens already: whoever calls now is answered
-            self._uvicorn.run(sockets=[self.socket])
-        except KeyboardInterrupt:  # before there was somebody to hear it
-            pass
+            with self._uvicorn.capture_signals():  # a signal before the loop starts ends it too
+                on_ready(self.address)  # the socket listens already: requests are queued
+                self._uvicorn.run(sockets=[self.socket])
         finally:
             self.app.state.measurer.stop_all()
             self.engine.stop()
             self.socket.close()
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The HTTP connections that are open, without websockets."""
+        found = list(self._uvicorn.server_state.connections)
+        return [each for each in found if isinstance(each, Connection)]
 
     def stop(self) -> None:
         self._uvicorn.should_exit = True

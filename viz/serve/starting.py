@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from wmtk.collect import seed_words
 from wmtk.datasets import Schema
 from wmtk.errors import UsageError
 from wmtk.viz.serve import protocol
@@ -48,13 +49,12 @@ def make_world(catalogue: Catalogue, shelf: Shelf, asked: protocol.Start) -> Sta
         schema = _kept(entry.schema, catalogue.target)
         real = RealWorld(entry.task(), schema, [asked.seed], names)
     dreamer = shelf.borrow(asked.run)
-    world = World(entry.schema, asked.seed, dreamer, real, recording)
+    world = World(dreamer.schema, asked.seed, dreamer, real, recording)
     return Started(world, asked.run, entry.about.get("env", {}))
 
 
 def _real_alone(target: Target, asked: protocol.Start) -> World:
-    # As with any collector: going on does not play the same episodes again.
-    seed = [target.seed, target.dataset.next_episode]
+    seed = seed_words(target.dataset, target.seed)
     schema = target.dataset.schema
     return World(schema, asked.seed, real=RealWorld(target.task, schema, seed, {"person": HUMAN}))
 

@@ -68,7 +68,7 @@ class Recording:
 class World:
     """A model, an environment, a recording: whatever of these there is."""
 
-    schema: Schema
+    schema: Schema  # of what is shown: what the model sees, if there is one
     seed: int
     dreamer: Dreamer | None = None
     real: RealWorld | None = None
@@ -84,6 +84,7 @@ class World:
             truth, batch = self.recording.obs(0), self.recording.seen
         if self.dreamer is None:
             return Moment("start", None, truth=truth), None
+        truth = None if truth is None else self.dreamer.prepared(truth)
         if batch is not None:
             mind = self.dreamer.see(batch, [self.seed])
         else:
@@ -124,6 +125,7 @@ class World:
             truth, reward = self.recording.obs(step), self.recording.reward(step)
         if self.dreamer is None or moment.mind is None:
             return Moment(by, actions, truth=truth, true_reward=reward), None, episode
+        truth = None if truth is None else self.dreamer.prepared(truth)
         reward = None if reward is None else self.dreamer.learnt(reward)
         before = spread(self.forced(moment, forced), len(actions))
         free = self.dreamer.step(

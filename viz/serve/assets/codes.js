@@ -13,7 +13,10 @@ export class Codes {
     });
     this.canvas.addEventListener("pointermove", (event) => this.describe(this.at(event)));
     this.canvas.addEventListener("pointerleave", () => this.describe(null));
-    $("force").addEventListener("click", () => this.toggle(Number($("force-variable").value), Number($("force-class").value), true));
+    $("force").addEventListener("click", () => {
+      const inputs = [$("force-variable"), $("force-class")];
+      if (inputs.every((input) => input.reportValidity())) this.toggle(...inputs.map((input) => Number(input.value)), true);
+    });
     $("release").addEventListener("click", () => this.release());
   }
 

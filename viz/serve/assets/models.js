@@ -80,9 +80,10 @@ export class Models {
   card(result, index) {
     const swatch = make("span", { class: "swatch" });
     swatch.style.background = color(COLORS[index]);
-    const findings = result.verdict.map((finding) => make("li", { class: finding.good ? "good" : "bad" }, finding.text));
+    const findings = result.verdict.findings.map((finding) => make("li", { class: finding.grade }, finding.text));
+    const headline = make("p", { class: `verdict ${result.verdict.grade}` }, result.verdict.headline);
     const dead = result.dead === null ? "" : `, ${(100 * result.dead).toFixed(0)} % of classes unused`;
-    return make("section", { class: "panel" }, make("h2", {}, swatch, this.name(result.run)), make("ul", {}, ...findings), make("p", { class: "small" }, `KL ${number(result.kl, 1)} nats, prior entropy ${number(result.entropy, 1)} nats${dead}; ${result.episodes} episodes.`));
+    return make("section", { class: "panel" }, make("h2", {}, swatch, this.name(result.run)), headline, make("ul", {}, ...findings), make("p", { class: "small" }, `KL ${number(result.kl, 1)} nats, prior entropy ${number(result.entropy, 1)} nats${dead}; ${result.episodes} episodes.`));
   }
 
   chart(found) {
