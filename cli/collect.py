@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import secrets
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wmtk.cli import console
-from wmtk.cli.playing import echo, interrupt, warn
+from wmtk.cli import console, stdout
+from wmtk.cli.console import human_count
+from wmtk.cli.playing import (
+    ObsKeys,
+    echo,
+    interrupt,
+    say_limits,
+    say_new_folders,
+    task_options,
+    warn,
+)
 from wmtk.cli.viz_serve import PORT, NoOpen, Port, play_yourself
 from wmtk.errors import UsageError
 
@@ -53,7 +63,12 @@ def collect(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="The same seed gives the same dataset.", show_default="random"),
+        typer.Option(
+            min=0,
+            max=console.MAX_SEED,
+            help="The same seed gives the same dataset.",
+            show_default="random",
+        ),
     ] = None,
     append: Annotated[
         bool, typer.Option("--append", help="Go on with an existing dataset.")
@@ -71,6 +86,7 @@ def collect(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the task, such as rgb=true.")
     ] = None,
+    obs_keys: ObsKeys = None,
     timeout: Annotated[
         float,
         typer.Option(min=0.1, help="Seconds without a step after which a worker is replaced."),
@@ -93,8 +109,9 @@ def collect(
     Ctrl-C commits the episodes that are whole and exits with code 130; the same command with
     --append goes on.
     """
+    stdout.reserve()
     from wmtk.cli.policies import find_policy_maker
-    from wmtk.collect import EpsilonGreedy, dataset_for, schema_of
+    from wmtk.collect import EpsilonGreedy, dataset_for, schema_of, seed_words
     from wmtk.collect import collect as run
     from wmtk.envs import resolve
 
@@ -103,7 +120,7 @@ def collect(
             task,
             out,
             store_info,
-            console.pairs(settings or []),
+            task_options(settings, obs_keys),
             seed,
             capacity,
             append=append,
@@ -113,19 +130,22 @@ def collect(
         return
     if human or (steps is None) == (episodes is None):
         raise UsageError(
-            "How much is to be collected?", "Pass either --steps, --episodes or --human."
+            "It is not clear how much to collect.",
+            "Pass exactly one of --steps, --episodes and --human.",
         )
     seed = secrets.randbelow(2**31) if seed is None else seed
-    resolved = resolve(task, **console.pairs(settings or []))
+    resolved = resolve(task, **task_options(settings, obs_keys))
     echo(resolved, seed)
     # A wrong name must not leave an empty dataset behind.
     make_policy = find_policy_maker(
         policy, lambda: schema_of(resolved), explore=explore is not None
     )
     keys = [key.strip() for key in store_info.split(",") if key.strip()]
+    say_new_folders(out)
     signal.signal(signal.SIGTERM, interrupt)
     with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
-        dice = [seed, dataset.next_episode]
+        say_limits(resolved, "--set", steps, envs)
+        dice = seed_words(dataset, seed)
         chosen = make_policy(dataset.schema, dice)
         if epsilon:
             chosen = EpsilonGreedy(chosen, epsilon, dataset.schema.action, dice)
@@ -150,6 +170,7 @@ def collect(
                 on_progress=show,
                 on_message=warn,
             )
+    report = replace(report, path=out)  # as it was given
     console.emit(report, json=json, render=_render)
     if report.interrupted:
         wanted, had = (steps, report.steps) if steps else (episodes, report.episodes)
@@ -162,10 +183,17 @@ def _say_how_to_go_on(options: str) -> int:
     console.err.print(
         "Interrupted; what was whole is kept. To go on, run the same command again with this "
         f"added at its end:\n  {options}",
-        highlight=False,
         soft_wrap=True,
     )
     return console.INTERRUPTED
+
+
+def _kept(report: CollectReport, capacity: int) -> str:
+    """What the dataset holds, and why it is not the capacity."""
+    held = f"{human_count(report.kept_steps)} steps, {human_count(report.kept_episodes, 'episode')}"
+    if report.kept_steps > capacity:
+        return f"{held}: the newest episode stays whole, though the capacity is {capacity:,}"
+    return f"{held}: the capacity is {capacity:,}, and the oldest episodes are evicted whole"
 
 
 def _render(report: CollectReport) -> Table:
@@ -174,17 +202,17 @@ def _render(report: CollectReport) -> Table:
     table = Table(show_header=False, box=None)
     rows = {
         "dataset": f"{report.path} (version {report.version})",
-        "episodes": console.human_count(report.episodes),
-        "agent steps": console.human_count(report.steps),
-        "frames": console.human_count(report.frames),
+        "episodes": human_count(report.episodes),
+        "agent steps": human_count(report.steps),
+        "frames": human_count(report.frames),
         "return": f"{report.mean_return:.2f} ± {report.std_return:.2f}" if report.episodes else "–",
-        "speed": f"{console.human_count(report.steps_per_second, 'step')}/s",
+        "speed": f"{human_count(report.steps_per_second, 'step')}/s",
         "seed": str(report.seed),
     }
+    if report.capacity is not None:
+        rows["kept"] = _kept(report, report.capacity)
     if report.dropped:
-        rows["dropped"] = (
-            f"{console.human_count(report.dropped, 'episode')} of a failing environment"
-        )
+        rows["dropped"] = f"{human_count(report.dropped, 'episode')} of a failing environment"
     for name, value in rows.items():
         table.add_row(name, value)
     return table

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
+from wmtk.cli.escaping import UNSAFE, escaped, one_line
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,24 +28,71 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-out = Console()
-err = Console(stderr=True)
 
+class SafeConsole(Console):
+    """Escapes everything that it prints; a string is text, never markup or an emoji code."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+    @property
+    def file(self) -> IO[str]:
+        """The stream itself: what others print may go through several proxies, rich's and ours."""
+        file = self._file or (sys.stderr if self.stderr else sys.stdout)
+        while hasattr(file, "rich_proxied_file"):
+            file = file.rich_proxied_file
+        return file
+
+    @file.setter
+    def file(self, file: IO[str]) -> None:
+        self._file = file
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(escaped(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        if isinstance(renderable, Text) and UNSAFE.search(renderable.plain):
+            renderable = self._escaped(renderable)  # before it is laid out
+        for segment in super().render(renderable, options):
+            if segment.control or not UNSAFE.search(segment.text):
+                yield segment
+            else:
+                yield Segment(escaped(segment.text), segment.style)
+
+    def _escaped(self, text: Text) -> Text:
+        parts = ((escaped(part.text), part.style or "") for part in text.render(self))
+        return Text.assemble(
+            *parts,
+            justify=text.justify,
+            overflow=text.overflow,
+            no_wrap=text.no_wrap,
+            end=text.end,
+        )
+
+
+out = SafeConsole()
+err = SafeConsole(stderr=True)
+
+MAX_SEED = 2**63 - 1  # torch takes no larger one
 INTERRUPTED = 130  # exit code: what a shell reports for a command that Ctrl-C ended
 PLAIN_INTERVAL = 5.0  # seconds between progress lines where there is no terminal
 
 
 def print_error(message: str, hint: str = "") -> None:
     """What went wrong and what to do next, unwrapped so that paths in it can be copied."""
-    err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+    err.print(Text.assemble(("error: ", "bold red"), escaped(message)), soft_wrap=True)
     if hint:
-        err.print(Text(hint), soft_wrap=True)
+        err.print(hint, soft_wrap=True)
 
 
 def emit(data: T, *, json: bool, render: Callable[[T], RenderableType]) -> None:
     """Print a result: `data` as JSON for machines, or what `render` makes of it for people."""
     if json:
-        typer.echo(jsonlib.dumps(to_plain(data), indent=2, allow_nan=False))
+        text = jsonlib.dumps(to_plain(data), indent=2, allow_nan=False)
+        # DEL is the one control character that it leaves.
+        typer.echo(text.replace("\x7f", "\\u007f"), file=out.file)
     else:
         out.print(render(data))
 
@@ -66,13 +115,14 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def pairs(texts: Iterable[str]) -> dict[str, str]:
+def pairs(texts: Iterable[str], option: str = "--set") -> dict[str, str]:
     """The `--set name=value` options of a command, values as they were typed."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise UsageError(f"--set {text} lacks a value.", "Write it as --set name=value.")
+            message = f"{option} {text} lacks a value."
+            raise UsageError(message, f"Write it as {option} name=value.")
         found[name] = value
     return found
 
@@ -96,7 +146,13 @@ def confirm(question: str, *, yes: bool) -> None:
         raise UsageError(
             f"{question} There is no terminal to ask on.", "Pass --yes to go ahead without asking."
         )
-    typer.confirm(question, abort=True, err=True)
+    typer.confirm(one_line(question), abort=True, err=True)
+
+
+def short_path(path: Path) -> str:
+    """A path as one would type it here: relative, if it is below the current folder."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def human_bytes(size: float) -> str:
@@ -143,10 +199,13 @@ class Progress:
             TextColumn("{task.fields[status]}", markup=False),
             console=err,
             disable=not err.is_terminal,  # it still keeps count, which the plain lines use
-            redirect_stdout=False,  # results belong on stdout even while the bar is shown
+            # Results belong on stdout even while the bar is shown; what else is printed does not.
+            redirect_stdout=out.file is not sys.stdout,
         )
         self._begun_at = begun_at
-        self._id = self._bar.add_task(description, total=total, completed=begun_at, status="")
+        self._id = self._bar.add_task(
+            escaped(description), total=total, completed=begun_at, status=""
+        )
         self._said = time.monotonic()
 
     @property
@@ -166,7 +225,8 @@ class Progress:
         description: str | None = None,
     ) -> None:
         """Set what is given."""
-        self._bar.update(self._id, completed=completed, total=total, description=description)
+        shown = None if description is None else escaped(description)
+        self._bar.update(self._id, completed=completed, total=total, description=shown)
         self._show()
 
     def _show(self) -> None:
@@ -174,7 +234,7 @@ class Progress:
             self._bar.update(self._id, status=self._status())
         elif time.monotonic() - self._said >= PLAIN_INTERVAL:
             self._said = time.monotonic()
-            err.print(f"{self._task.description}: {self._status()}", **_PLAIN)
+            err.print(f"{self._task.description}: {self._status()}", soft_wrap=True)
 
     def _status(self) -> str:
         task = self._task
@@ -205,11 +265,7 @@ class Progress:
         status = f"{self._amount(done)} in {human_time(elapsed)}{rate}"
         self._bar.update(self._id, status=status)
         if self._bar.disable:
-            err.print(f"{self._task.description}: {status}", **_PLAIN)
-
-
-# As it is: no markup, no colours for numbers, no wrapping.
-_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
+            err.print(f"{self._task.description}: {status}", soft_wrap=True)
 
 
 @contextmanager

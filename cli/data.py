@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wmtk.cli import data_make, data_view
+from wmtk.cli import data_hosts, data_make, data_view
 from wmtk.cli.console import confirm, emit, human_count
 from wmtk.cli.data_options import DatasetPath, Json, TagOption, Yes, counted, open_dataset, say
 from wmtk.cli.data_report import (
@@ -18,7 +19,7 @@ from wmtk.cli.data_report import (
     render_tags,
     render_validation,
 )
-from wmtk.errors import DatasetError, UsageError
+from wmtk.errors import UsageError, WmtkError
 
 app = typer.Typer(no_args_is_help=True, help="Look at datasets, mend them, make new ones of them.")
 
@@ -76,8 +77,10 @@ def _listed(path: Path) -> Listed:
                 opened.version,
                 tuple(tag.name for tag in opened.tags()),
             )
-    except DatasetError as error:
+    except WmtkError as error:
         return Listed(path, problem=error.message)
+    except OSError as error:
+        return Listed(path, problem=str(error))
 
 
 @app.command()
@@ -232,7 +235,7 @@ def tag(
     from wmtk.datasets.summary import tag_summaries
 
     if name is None and (delete or note):
-        raise UsageError("Which tag is meant?", f"wmtk data tag {dataset} NAME …")
+        raise UsageError("Which tag is meant?", f"wmtk data tag {shlex.quote(str(dataset))} NAME …")
     if name is None:
         with open_dataset(dataset) as opened:
             emit(tag_summaries(opened), json=json, render=render_tags)
@@ -253,8 +256,10 @@ def tag(
 
 # --- making new ones --------------------------------------------------------------------------
 
+app.command("takeover")(data_hosts.take_over)
 app.command("merge")(data_make.merge)
 app.command("split")(data_make.split)
 app.command("filter")(data_make.filter_dataset)
+app.command("resize")(data_make.resize)
 app.command("import")(data_make.import_dataset)
 app.command("export")(data_make.export_dataset)

@@ -21,6 +21,7 @@ from wmtk.cli.data_options import (
     open_dataset,
     say,
 )
+from wmtk.cli.playing import say_new_folders
 
 if TYPE_CHECKING:
     from wmtk.datasets.convert import ExportReport, ImportReport
@@ -140,6 +141,49 @@ def filter_dataset(
     say(result, _filtered(result), json=json)
 
 
+def resize(
+    dataset: DatasetPath,
+    out: Out,
+    size: Annotated[int, typer.Option(min=1, help="Height and width of the new images.")] = 64,
+    keys: Annotated[
+        str,
+        typer.Option(
+            help="Observation keys to resize, separated by commas.",
+            show_default="images of 32×32 or more",
+        ),
+    ] = "",
+    tag: TagOption = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Make a dataset with its images in another size.
+
+    Training resizes images by itself (data.image_size); this does it once, for smaller files and
+    faster reading. Images become bytes (size, size, channels), also those that are floats, uint16
+    or channel-first.
+
+    \b
+    Example:
+      wmtk data resize camera.zarr --out small.zarr --size 64
+      wmtk data resize camera.zarr --out small.zarr --keys front,wrist
+    """
+    from wmtk.datasets import resize as resize_images
+    from wmtk.observations import key_names
+
+    with open_dataset(dataset, tag) as opened:
+        overwrite = may_replace(out, yes=yes)
+        with counted("resize", "episode") as report:
+            result = resize_images(
+                opened,
+                out,
+                size,
+                keys=key_names(keys) or None,
+                overwrite=overwrite,
+                progress=report,
+            )
+    say(result, _made(result), json=json)
+
+
 def import_dataset(
     source: Annotated[str, typer.Argument(help="A file or folder, or the id of a Minari dataset.")],
     out: Out,
@@ -191,6 +235,7 @@ def export_dataset(
       wmtk data export runs/catch.zarr --format dreamer-npz --out episodes
       wmtk data export runs/catch.zarr --format dreamer-npz --out wide --set keep_dtypes=true
     """
+    say_new_folders(out)
     from wmtk.datasets import convert
 
     with open_dataset(dataset, tag) as opened, counted("export", "episode") as report:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from wmtk.cli.console import confirm, emit, progress
+from wmtk.cli.console import confirm, emit, out, progress
+from wmtk.cli.playing import say_new_folders
 
 if TYPE_CHECKING:
     from wmtk.datasets import Dataset
@@ -37,7 +38,11 @@ def open_dataset(path: Path, tag: str | None = None) -> Dataset:
 
 
 def may_replace(path: Path, *, yes: bool) -> bool:
-    """Whether `path` is taken and the user agrees that what is there is replaced."""
+    """Whether `path` is taken and the user agrees that what is there is replaced.
+
+    Folders above it that will be made are named.
+    """
+    say_new_folders(path)
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return False
     confirm(f"{path} exists already. Replace it?", yes=yes)
@@ -49,4 +54,4 @@ def say(data: T, text: str, *, json: bool) -> None:
     if json:
         emit(data, json=True, render=lambda _: text)
     else:
-        typer.echo(text)
+        out.print(text, soft_wrap=True)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wmtk.cli.console import human_bytes, human_count
+from wmtk.cli.escaping import one_line
 
 if TYPE_CHECKING:
     from wmtk.datasets.repair import RepairReport
@@ -62,8 +63,13 @@ def _grid(*columns: str, right: Iterable[str] = ()) -> Table:
 def render_info(summary: Summary) -> RenderableType:
     facts = _grid("", "")
     for name, value in _facts(summary):
-        facts.add_row(Text(name, "dim"), Text(value))
-    blocks: list[RenderableType] = [Text(str(summary.path), "bold"), facts, "", _arrays(summary)]
+        facts.add_row(Text(name, "dim"), one_line(value))
+    blocks: list[RenderableType] = [
+        Text(one_line(str(summary.path)), "bold"),
+        facts,
+        "",
+        _arrays(summary),
+    ]
     if summary.makers:
         blocks += ["", _makers(summary.makers)]
     if summary.tags:
@@ -132,9 +138,9 @@ def _makers(makers: Sequence[Maker]) -> Table:
         if maker.checkpoint:
             policy += f" ({maker.checkpoint[:8]})"
         table.add_row(
-            policy,
-            maker.env_id or "unknown",
-            maker.code_version or "unknown",
+            one_line(policy),
+            one_line(maker.env_id or "unknown"),
+            one_line(maker.code_version or "unknown"),
             human_count(maker.episodes),
             number(maker.mean_return),
             human_count(len(set(maker.seeds))),
@@ -149,7 +155,7 @@ def render_tags(tags: Sequence[TagSummary]) -> RenderableType:
     table = _grid("tag", *numbers, "created", "note", right=numbers)
     for tag in tags:
         counts = (human_count(n) for n in (tag.version, tag.episodes, tag.steps))
-        table.add_row(tag.name, *counts, tag.created[:16].replace("T", " "), tag.note)
+        table.add_row(tag.name, *counts, one_line(tag.created[:16].replace("T", " ")), tag.note)
     return table
 
 
@@ -167,7 +173,7 @@ def render_list(rows: Sequence[Listed], folder: Path) -> RenderableType:
             continue
         table.add_row(
             _relative(row.path, folder),
-            row.env or "unknown",
+            one_line(row.env or "unknown"),
             human_count(row.episodes),
             human_count(row.steps),
             "" if row.mean_return is None else number(row.mean_return),
@@ -222,4 +228,5 @@ def render_repair(report: RepairReport) -> RenderableType:
 
 
 def _relative(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) and path != root else str(path)
+    inside = path.is_relative_to(root) and path != root
+    return one_line(str(path.relative_to(root) if inside else path))

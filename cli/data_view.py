@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wmtk.cli import console
 from wmtk.cli.console import human_bytes, human_count
 from wmtk.cli.data_options import DatasetPath, Json, TagOption, counted, open_dataset, say
 
@@ -42,7 +43,9 @@ def sheet(
     frames: Annotated[
         int, typer.Option(min=2, max=100, help="How many frames of each, with first and last.")
     ] = 8,
-    seed: Annotated[int, typer.Option(min=0, help="For the choice of random episodes.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=console.MAX_SEED, help="For the choice of random episodes.")
+    ] = 0,
     image: ImageKey = None,
     tag: TagOption = None,
     json: Json = False,

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmtk.cli import console
+from wmtk.cli import console, stdout
 from wmtk.cli.eval_report import Player, record_of, render
-from wmtk.cli.playing import echo, interrupt, warn
+from wmtk.cli.playing import TrustEnv, echo, interrupt, say_limits, warn
 from wmtk.cli.training import say
 from wmtk.errors import EnvironmentFailedError, UsageError
 
 if TYPE_CHECKING:
     from wmtk.collect import EvalReport, PlayProgress, Recording
+    from wmtk.envs import ResolvedTask
+    from wmtk.scores import Baselines
+    from wmtk.training.run import Run
 
 FEW = 10  # episodes of random play, where nobody has said how many
 
@@ -45,7 +51,10 @@ def evaluate(
             min=0, help="Processes they are spread over; 0 is this one.", show_default="cores"
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same episodes.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=console.MAX_SEED, help="The same seed gives the same episodes."),
+    ] = 0,
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw actions instead of taking the likeliest.")
     ] = False,
@@ -69,6 +78,7 @@ def evaluate(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the task, such as sticky=0.")
     ] = None,
+    trust_env: TrustEnv = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the record that wmtk scores reads.")
     ] = False,
@@ -95,19 +105,26 @@ def evaluate(
 
     Ctrl-C reports the episodes that are whole and exits with code 130.
     """
+    stdout.reserve()
     from wmtk.collect import evaluate as play
     from wmtk.viz.video import VIDEO_ENDINGS, require_ending
 
     if video is not None:
         require_ending(video, VIDEO_ENDINGS)
     options = console.pairs(settings or [])
+    trusted = trust_env or []
     if policy is None:
-        player = trained(run, task, options, checkpoint, device, seed, sample=sample)
+        player = trained(run, task, options, trusted, checkpoint, device, seed, sample=sample)
     else:
         if sample:
             raise UsageError("--sample is for trained actors.", f"Leave it away with {policy}.")
-        player = _named(policy, run, task, options, seed)
+        player = _named(policy, run, task, options, trusted, seed)
     echo(player.task, seed)
+    if player.longest is None:
+        say_limits(player.task, "--set")
+    else:
+        say(f"{player.task.task} has no time limit: episodes are cut after {player.longest:,}")
+        say("steps, the length of the longest episode of the run's data.")
     signal.signal(signal.SIGTERM, interrupt)
     with console.progress(f"Evaluating {player.task.task}", episodes, noun="episode") as bar:
         report = play(
@@ -118,6 +135,7 @@ def evaluate(
             envs=envs,
             workers=workers,
             schema=player.schema,
+            longest=player.longest,
             mind=player.mind,
             record=video is not None,
             on_progress=lambda p: bar.update(completed=p.episodes, description=_describe(p)),
@@ -165,6 +183,7 @@ def trained(
     path: Path | None,
     task: str | None,
     options: dict[str, str],
+    trust_env: list[str],
     checkpoint: str,
     device: str,
     seed: int,
@@ -174,7 +193,8 @@ def trained(
     """The actor of a run."""
     if path is None:
         raise UsageError(
-            "Who is to play?", "Give the run directory of wmtk train-policy, or --policy random."
+            "No policy given: pass a run directory or --policy.",
+            "Random play is --policy random.",
         )
     from wmtk.collect import schema_of, task_of
     from wmtk.collect.evaluator import EVALUATION
@@ -186,9 +206,9 @@ def trained(
     agent = load(path, checkpoint, choose_device(device))
     tune_threads(rows=1, depth=agent.model.config.depth)  # acting is little work
     policy = agent.make_policy(sample=sample, seed=[seed, EVALUATION])
-    resolved = task_of(agent.run.about["env"], task, options)
+    resolved = task_of(agent.run.about["env"], task, options, trust_env=trust_env)
     schema = schema_of(resolved)
-    require_fit(agent.schema, schema, f"The policy of {path} and {resolved.task}")
+    require_fit(agent.data_schema, schema, f"The policy of {path} and {resolved.task}")
     actions = "sampled actions" if sample else "most likely actions"
     return Player(
         task=resolved,
@@ -199,18 +219,37 @@ def trained(
         seed=int(agent.run.about["seed"]),
         run=str(path),
         about={"sample": sample, "update": agent.step, "checkpoint": agent.hash},
+        baselines=_stored_baselines(agent.run, resolved),
     )
 
 
+def _stored_baselines(run: Run, task: ResolvedTask) -> Baselines | None:
+    """The baselines of a run, if it is of this very task."""
+    from wmtk.training.baselines import read_baselines
+
+    recorded = run.about["env"]
+    usual = dataclasses.asdict(type(task.options)())  # for options that came later than the run
+    before = {name: recorded.get(name, usual[name]) for name in usual}
+    same = recorded.get("task") == task.task and before == console.to_plain(task.kwargs)
+    return read_baselines(run.path) if same else None
+
+
 def _named(
-    name: str, run: Path | None, task: str | None, options: dict[str, str], seed: int
+    name: str,
+    run: Path | None,
+    task: str | None,
+    options: dict[str, str],
+    trust_env: list[str],
+    seed: int,
 ) -> Player:
     """Random play, or a function."""
     from wmtk.collect import find_policy, load_policy, schema_of, task_of
     from wmtk.collect.evaluator import EVALUATION
 
-    if (Path(name) / "run.json").is_file():
-        raise UsageError(f"{name} is a run.", f"Give it without --policy: wmtk eval {name}.")
+    if os.path.lexists(Path(name) / "run.json"):
+        raise UsageError(
+            f"{name} is a run.", f"Give it without --policy: wmtk eval {shlex.quote(str(name))}."
+        )
     find_policy(name)  # which refuses what does not exist
     stored: dict[str, Any] = {}
     if run is not None:
@@ -218,8 +257,10 @@ def _named(
 
         stored = dict(Run(run).about["env"])
     elif task is None:
-        raise UsageError("What is to be played?", "Name it: --task wmtk/Catch-v0.")
-    resolved = task_of(stored, task, options)
+        raise UsageError(
+            "No task given: pass a run directory or --task.", "Such as --task wmtk/Catch-v0."
+        )
+    resolved = task_of(stored, task, options, trust_env=trust_env)
     schema = schema_of(resolved)
     policy = load_policy(name, schema.action, [seed, EVALUATION])
     return Player(resolved, schema, policy, name, seed=seed, agent=name)
@@ -230,7 +271,9 @@ def _random_by_default(player: Player, episodes: int) -> int:
     from wmtk.envs.references import known_returns
 
     # A return says little on its own; random play needs none of its own kind beside it.
-    return 0 if known_returns(player.task) or player.agent == "random" else min(episodes, FEW)
+    measured = player.baselines is not None and player.baselines.random is not None
+    known = measured or known_returns(player.task)
+    return 0 if known or player.agent == "random" else min(episodes, FEW)
 
 
 def _random(
@@ -252,6 +295,7 @@ def _random(
             envs=envs,
             workers=workers,
             schema=player.schema,
+            longest=player.longest,
             on_progress=lambda p: bar.update(completed=p.episodes),
             on_message=warn,
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wmtk.collect import EvalReport, Mind, Policy
     from wmtk.datasets import Schema
     from wmtk.envs import ResolvedTask
+    from wmtk.scores import Baselines, ReturnComparison
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,17 @@ class Player:
     agent: str = ""
     run: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
+    baselines: Baselines | None = None  # that its run has stored for this task
+
+    @property
+    def longest(self) -> int | None:
+        """Steps after which an episode is cut; None where the task has a limit, or none is known.
+
+        Without a limit, longer episodes than those of the data would not compare with them.
+        """
+        if self.task.time_limit is not None or self.baselines is None:
+            return None
+        return self.baselines.longest
 
 
 def record_of(player: Player, report: EvalReport, chance: EvalReport | None) -> dict[str, Any]:
@@ -58,6 +70,7 @@ def record_of(player: Player, report: EvalReport, chance: EvalReport | None) -> 
         "known": known,
         "reached": _reached(base["mean"], known),
         "measured_random": _spread(chance.returns) if chance and chance.trials else None,
+        "comparison": _compared(player, report, chance).to_json(),
         "imagined": imagined,
         "steps": sum(report.lengths),
         "frames": report.frames,
@@ -73,6 +86,22 @@ def _spread(values: Any) -> dict[str, Any]:
 
     summary = asdict(summarise_returns(values))
     return {name: summary[name] for name in ("episodes", "mean", "std", "low", "high")}
+
+
+def _compared(player: Player, report: EvalReport, chance: EvalReport | None) -> ReturnComparison:
+    """The mean return beside random play, the run's data and the task's threshold."""
+    from wmtk.envs.references import known_returns, reward_threshold
+    from wmtk.scores import Baselines, MeanReturn, compare_return, summarise_returns
+
+    stored = player.baselines or Baselines()
+    known = known_returns(player.task)
+    random = MeanReturn(known["random"]) if known else stored.random
+    if chance and chance.trials:
+        random = MeanReturn.of(summarise_returns(chance.returns))
+    if player.agent == "random":
+        random = None if not chance else random  # it is random play
+    baselines = Baselines(random, stored.data, reward_threshold(player.task))
+    return compare_return(MeanReturn.of(summarise_returns(report.returns)), baselines)
 
 
 def _reached(mean: float, known: dict[str, float]) -> dict[str, float]:
@@ -94,6 +123,7 @@ def render(record: dict[str, Any]) -> RenderableType:
     ]
     if record["known"] or record["measured_random"]:
         parts += ["", _comparison(record)]
+    parts += ["", Text(record["comparison"]["sentence"])]
     if record["dropped"]:
         parts.append(
             f"{human_count(record['dropped'], 'episode')} of a failing environment dropped."

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 import wmtk
+from wmtk.cli import stdout
 from wmtk.errors import UsageError, WmtkError
 
 
@@ -52,6 +53,12 @@ class LazyGroup(TyperGroup):
             command = load(name)
         return name, command, rest
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        from wmtk.cli.escaping import safe_streams
+
+        with safe_streams():
+            return super().main(*args, **options)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -59,6 +66,8 @@ class LazyGroup(TyperGroup):
             raise  # Typer and main() know what to do with these
         except (Exception, KeyboardInterrupt) as error:
             raise typer.Exit(_report(error, debug=ctx.params["debug"])) from error
+        finally:
+            stdout.release()
 
 
 def load(name: str) -> Any:
@@ -83,9 +92,19 @@ def _report(error: BaseException, *, debug: bool) -> int:
     if debug:
         import traceback
 
-        traceback.print_exception(error)
+        sys.stderr.writelines(traceback.format_exception(error))
     elif isinstance(error, WmtkError):
         print_error(error.message, error.hint)
+    elif isinstance(error, MemoryError):
+        print_error(
+            f"There is not enough memory: {error}".removesuffix(": ") + ".",
+            "Choose smaller sizes, such as --set data.batch_size=16 or fewer --windows.",
+        )
+    elif isinstance(error, OSError) and error.filename is not None:
+        print_error(
+            f"{error.filename}: {error.strerror}.",
+            "Check the path, its permissions and the disk. `wmtk --debug …` shows where it was.",
+        )
     else:
         print_error(
             f"{type(error).__name__}: {error}",
@@ -134,15 +153,19 @@ for _name, _lazy in COMMANDS.items():
 
 def main() -> None:
     """The entry point of the `wmtk` script."""
+    stdout.divert_descriptor()
+    results = sys.stdout
     try:
         try:
             get_command(app).main(prog_name="wmtk")
         finally:
-            sys.stdout.flush()
+            results.flush()
     except BrokenPipeError:
         # The reader, such as `head`, has seen enough. Python flushes stdout once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), results.fileno())
         sys.exit(1)
+    finally:
+        sys.stdout = sys.stderr  # what runs at exit has no results
 
 
 if __name__ == "__main__":

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wmtk.cli import console
+from wmtk.cli import console, stdout
 from wmtk.cli.console import human_count
 from wmtk.cli.online_report import result_of, show_result
 from wmtk.cli.online_view import pace_of, showing
-from wmtk.cli.playing import echo, warn
+from wmtk.cli.playing import (
+    ObsKeys,
+    TrustEnv,
+    echo,
+    say_limits,
+    say_new_folders,
+    task_options,
+    warn,
+)
 from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import PRESET, config_of, existing_run, say, set_up, source_of
+from wmtk.cli.training import (
+    PRESET,
+    config_of,
+    existing_run,
+    say,
+    set_up,
+    source_of,
+    warn_of_collapse,
+)
+from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
     from wmtk.envs import ResolvedTask
+    from wmtk.training.pace import OnlineConfig
     from wmtk.training.run import Run
 
 STEPS = 20_000
+PREFILLS = 10  # the default is also at least so many times the random steps
+DEFAULT = f"{STEPS:,}, or {PREFILLS} × online.prefill if that is more"
 
 
 def online(
@@ -33,7 +53,7 @@ def online(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(min=0, help="Agent steps in all, random ones too.", show_default=str(STEPS)),
+        typer.Option(min=0, help="Agent steps in all, random ones too.", show_default=DEFAULT),
     ] = None,
     data: Annotated[
         list[str] | None,
@@ -57,6 +77,8 @@ def online(
         list[str] | None,
         typer.Option("--task-set", help="An option of the task, such as sticky=0."),
     ] = None,
+    trust_env: TrustEnv = None,
+    obs_keys: ObsKeys = None,
     envs: Annotated[
         int | None,
         typer.Option(
@@ -78,7 +100,9 @@ def online(
     ] = 60.0,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Of weights, batches and episodes.", show_default="0"),
+        typer.Option(
+            min=0, max=console.MAX_SEED, help="Of weights, batches and episodes.", show_default="0"
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     resume: Annotated[
@@ -108,6 +132,8 @@ def online(
       wmtk online atari_pong --out runs/warm --preset atari --data pong.zarr --init runs/model
       wmtk eval runs/catch
     """
+    stdout.reserve()
+    from wmtk.envs.options import ENV_OPTIONS
     from wmtk.training.device import choose_device
     from wmtk.training.online import online as run
     from wmtk.training.run import Run
@@ -117,15 +143,25 @@ def online(
     changes = console.settings(overrides or [])
     chosen_here = {"online.envs": envs, "behaviour.explore": explore}
     changes |= {name: value for name, value in chosen_here.items() if value is not None}
+    resolved = _resolve(task, options or [], obs_keys, before, trust_env or [])
+    for name in changes.keys() & ENV_OPTIONS:
+        has, others = name in resolved.kwargs, ", ".join(resolved.kwargs)
+        raise UsageError(
+            f"{name} is an option of {'the' if has else 'another'} environment, not a setting.",
+            f"Pass it as --task-set {name}={changes[name]}."
+            if has
+            else f"Options of {resolved.task}, to be passed with --task-set: {others}.",
+        )
     origin = Run(init) if init and not before else None
     config = config_of(before, preset, ablate or [], changes, origin)
     place = set_up(config, chosen)
-    wanted = _steps_of(before) if steps is None else steps
-    resolved = _resolve(task, options or [], before)
+    wanted = _steps_of(before, config.online) if steps is None else steps
     echo(resolved, before.about["seed"] if before else seed or 0)
     sources = [source_of(text) for text in data or []]
     pace = f"one update every {pace_of(config.online)}"
     say(f"{_origin(before, preset, init)} on {place}; {pace}")
+    say_limits(resolved, "--task-set", wanted, config.online.envs)
+    say_new_folders(out)
     stopping = StopOnSignal("Stopping; once more ends at once.")
     batch = config.data.batch_size * config.data.length
     with stopping, showing(resolved.task, config.online, batch, wanted) as view:
@@ -144,34 +180,43 @@ def online(
             timeout=timeout,
             on_progress=view.update,
             on_message=warn,
+            on_note=say,
             stop=lambda: stopping.asked,
         )
     result = result_of(made, config.online, wanted, view.last)
     console.emit(result, json=json, render=show_result)
+    warn_of_collapse(made)
     if not result["finished"]:
         say("Interrupted; everything is saved. To go on, add --resume to the same command.")
         raise typer.Exit(console.INTERRUPTED)
 
 
-def _steps_of(run: Run | None) -> int:
-    """What was asked for last."""
+def _steps_of(run: Run | None, config: OnlineConfig) -> int:
+    """What was asked for last; for a new run, enough to learn something after random play."""
+    default = max(STEPS, PREFILLS * config.prefill)
     if run is None:
-        return STEPS
-    state: dict[str, Any] = run.checkpoints.document()["state"] if run.step else {}
-    return int(state.get("agent_steps", run.about.get("steps", STEPS)))
+        return default
+    state = run.state()
+    if state is not None and state.agent_steps is not None:
+        return state.agent_steps
+    return int(run.about.get("steps") or default)
 
 
-def _resolve(name: str, options: list[str], run: Run | None) -> ResolvedTask:
+def _resolve(
+    name: str, options: list[str], obs_keys: str | None, run: Run | None, trust_env: list[str]
+) -> ResolvedTask:
     """The task with its options; a run that is resumed keeps those that are not given."""
     from wmtk.collect import task_of
     from wmtk.envs import resolve
 
-    changes = console.pairs(options)
-    return resolve(name, **changes) if run is None else task_of(run.about["env"], name, changes)
+    changes = task_options(options, obs_keys, "--task-set")
+    if run is None:
+        return resolve(name, **changes)
+    return task_of(run.about["env"], name, changes, trust_env=trust_env)
 
 
 def _origin(run: Run | None, preset: str | None, init: Path | None) -> str:
-    if run is not None and preset is None:
+    if run is not None:
         return f"settings as before, from update {human_count(run.step)}"
     if init is not None and preset is None:
         return f"settings of {init}"

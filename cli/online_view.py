@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,7 +87,7 @@ class View:
 
         p = self.last
         if p is None:
-            return Panel("starting", title=self._task, title_align="left")
+            return Panel("starting", title=Text(self._task), title_align="left")
         rows = Table.grid(padding=(0, 2))
         rows.add_column(style="bold")
         rows.add_column()
@@ -101,7 +102,11 @@ class View:
         rows.add_row("time", _columns({n: f"{v:.0%}" for n, v in _in_order(p.shares)}))
         elapsed = human_time(time.monotonic() - self._began)
         return Panel(
-            rows, title=self._task, title_align="left", subtitle=elapsed, subtitle_align="right"
+            rows,
+            title=Text(self._task),  # a str would be markup
+            title_align="left",
+            subtitle=elapsed,
+            subtitle_align="right",
         )
 
     def _amount(self, p: OnlineProgress) -> str:
@@ -149,10 +154,11 @@ def _scores(p: OnlineProgress) -> str:
     if not p.scores:
         return "not yet"
     means = [score.mean_return for score in p.scores]
+    best = max([s.confirmed for s in p.scores if s.confirmed is not None], default=max(means))
     last = p.scores[-1]
     at = human_count(last.steps, "step")
     return (
-        f"{sparkline(means)}  {means[-1]:.4g} at {at}, best {max(means):.4g}\n"
+        f"{sparkline(means)}  {means[-1]:.4g} at {at}, best {best:.4g}\n"
         f"discounted, the critic expected {last.imagined:.3g} and {last.discounted:.3g} came"
     )
 
@@ -196,6 +202,6 @@ def showing(task: str, config: OnlineConfig, batch: int, steps: int) -> Iterator
         get_renderable=view.panel,
         console=console.err,
         refresh_per_second=REFRESH,
-        redirect_stdout=False,  # results belong on stdout even while this is shown
+        redirect_stdout=console.out.file is not sys.stdout,  # results belong on stdout
     ):
         yield view

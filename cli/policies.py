@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ def find_policy_maker(
     """
     from wmtk.collect import find_policy, load_policy
 
-    if not (Path(name) / "run.json").is_file():
+    if not os.path.lexists(Path(name) / "run.json"):
         find_policy(name)
         if explore:
             raise UsageError(
@@ -39,5 +40,5 @@ def find_policy_maker(
     agent = load(name)
     tune_threads(rows=1, depth=agent.model.config.depth)  # acting is little work
     agent.make_policy(sample=True, explore=explore)  # which a model without an actor refuses
-    require_fit(agent.schema, task_schema(), f"The policy of {name} and the task")
+    require_fit(agent.data_schema, task_schema(), f"The policy of {name} and the task")
     return lambda schema, seed: agent.make_policy(sample=True, seed=seed, explore=explore)

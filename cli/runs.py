@@ -9,11 +9,12 @@ import typer
 
 from wmtk.cli import console
 from wmtk.cli.console import human_count
+from wmtk.cli.escaping import one_line
 from wmtk.cli.training import say
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
     from wmtk.training.listing import RunLine
 
@@ -26,8 +27,12 @@ def runs(
 ) -> None:
     """List the runs under a folder: what each is, how far it is, and its best score.
 
-    A score is the best mean return in the tests of an online run, or the lowest held-out loss of
-    a world model. A run that is not running and not finished goes on with --resume.
+    The last score is the mean return of the last test or, for a world model, the last held-out
+    loss; the best one is that of the checkpoint `best`, where there is one: the lowest loss, or the
+    mean return of a second set of episodes, which had no part in choosing it. The lines below the
+    table compare the last test, or the data of a world model, with random play, with the data, and
+    with the reward threshold of the task. A run that is not running and not finished goes on with
+    --resume.
 
     \b
     Examples:
@@ -43,25 +48,39 @@ def runs(
         say(f"There are no runs under {folder}.")
         return
     console.emit(found, json=json, render=_render)
+    for line in found:
+        if line.problem:
+            say(f"{line.path} is damaged: {line.problem}")
 
 
-def _render(found: list[RunLine]) -> Table:
+def _render(found: list[RunLine]) -> Group:
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     for name in ("run", "kind", "state", "task"):
         table.add_column(name, overflow="fold")
-    for name in ("updates", "steps", "best"):
+    for name in ("updates", "steps", "last", "best"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in found:
         table.add_row(
-            str(line.path),
-            line.kind,
+            one_line(console.short_path(line.path)),
+            one_line(line.kind),
             Text(line.state, style=STYLES.get(line.state, "")),
-            line.task,
+            one_line(line.task),
             human_count(line.updates),
             "" if line.steps is None else human_count(line.steps),
-            "" if line.best is None else f"{line.measure} {line.best:.4g}",
+            "" if line.last is None else f"{line.measure} {line.last:.4g}",
+            "" if line.best is None else f"{line.best:.4g}",
         )
-    return table
+    lines = [Text(text) for line in found if (text := _compared(line))]
+    return Group(table, *([Text(), *lines] if lines else []))
+
+
+def _compared(line: RunLine) -> str:
+    """A line with the baselines, and whether anything was learned."""
+    if line.comparison is None or not line.comparison["references"]:
+        return ""
+    name = one_line(console.short_path(line.path))
+    return f"{name}: {line.comparison['sentence']}"

@@ -51,7 +51,7 @@ def scores(
         float, typer.Option(min=0.5, max=0.999, help="Share of the intervals.")
     ] = 0.95,
     resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=console.MAX_SEED, help="Of the bootstrap.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
 ) -> None:
     """Aggregate Atari scores over games and seeds, beside published results.
@@ -217,4 +217,4 @@ def _draw(path: Path, comparison: Comparison, agent: str) -> None:
 
 
 def _say(text: str) -> None:
-    console.err.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.err.print(text, soft_wrap=True)

@@ -10,7 +10,11 @@ from wmtk.cli import console
 
 
 class StopOnSignal:
-    """Turns the first signal into a wish, `asked`; the second one ends the command at once."""
+    """Turns the first signal into a wish, `asked`; the second one ends the command at once.
+
+    A signal that the parent process has set to be ignored stays ignored: a shell does so with
+    SIGINT for the background jobs of a script, which the Ctrl-C of others must not end.
+    """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and a job scheduler's
 
@@ -20,7 +24,8 @@ class StopOnSignal:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopOnSignal:
-        self._before = {number: signal.signal(number, self._handle) for number in self.SIGNALS}
+        heard = [n for n in self.SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._handle) for number in heard}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -31,4 +36,4 @@ class StopOnSignal:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        console.err.print(self._saying, highlight=False)
+        console.err.print(self._saying)

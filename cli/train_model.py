@@ -10,8 +10,22 @@ import typer
 
 from wmtk.cli import console
 from wmtk.cli.console import human_count
+from wmtk.cli.model_verdict import short_verdict, short_verdict_text
+from wmtk.cli.playing import ObsKeys, TrustEnv
 from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import PRESET, config_of, existing_run, say, set_up, source_of, steps_of
+from wmtk.cli.training import (
+    PRESET,
+    comparison_of,
+    config_of,
+    existing_run,
+    require_used,
+    say,
+    set_up,
+    source_of,
+    steps_of,
+    task_or_none,
+    warn_of_collapse,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,8 +35,7 @@ if TYPE_CHECKING:
     from wmtk.training.train_model import TrainProgress
 
 STEPS = 10_000
-BY_NOW, UNUSED = 500, 0.1  # updates after which a KL of fewer nats is worth a word
-STUCK = 0.5  # nats: categorical codes of less entropy pass no gradient on
+SECTIONS = ("model", "optimizer", "data", "cadence", "precision", "compile")
 
 
 class Precision(StrEnum):
@@ -53,6 +66,7 @@ def train_model(
     ablate: Annotated[
         list[str] | None, typer.Option(help="An ablation of the paper, such as no-kl-balancing.")
     ] = None,
+    obs_keys: ObsKeys = None,
     val_fraction: Annotated[
         float | None,
         typer.Option(
@@ -67,8 +81,10 @@ def train_model(
     policy: Annotated[
         str | None, typer.Option(help="Learn from this policy's episodes; * fits all.")
     ] = None,
+    trust_env: TrustEnv = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of weights and batches.", show_default="0")
+        int | None,
+        typer.Option(min=0, max=console.MAX_SEED, help="Of weights and batches.", show_default="0"),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     precision: Annotated[
@@ -86,7 +102,8 @@ def train_model(
     """Train a world model on datasets.
 
     The run directory gets the settings, metrics.jsonl, TensorBoard files, pictures of what the
-    model predicts, and checkpoints. Some episodes are held out to tell learning from memorising.
+    model predicts, and checkpoints. Some episodes are held out to tell learning from memorizing.
+    At the end, a short verdict says whether a policy can be trained in the model.
 
     Ctrl-C finishes the update, saves a checkpoint and exits with code 130; the same command with
     --resume goes on as if nothing had happened. On resuming, settings that are not given stay as
@@ -101,13 +118,16 @@ def train_model(
       tensorboard --logdir runs
     """
     from wmtk.training.device import choose_device
+    from wmtk.training.playing import Playing
     from wmtk.training.train_model import train_model as run
 
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
     changes = console.settings(overrides or [])
+    require_used(changes, SECTIONS, "train-model")
     changes |= {} if precision is None else {"precision": precision.value}
     changes |= {} if compiled is None else {"compile": compiled}
+    changes |= {} if obs_keys is None else {"data.obs_keys": obs_keys}
     config = config_of(before, preset, ablate or [], changes)
     place = set_up(config, chosen)
     wanted = steps or steps_of(before, STEPS)
@@ -119,10 +139,12 @@ def train_model(
         return
     sources = [source_of(text, tag, min_return, max_return, policy) for text in data]
     _echo(sources)
-    origin = "settings as before" if before and not preset else f"preset {preset or PRESET}"
+    origin = "settings as before" if before else f"preset {preset or PRESET}"
     number = before.about["seed"] if before else seed or 0
     say(f"{origin} on {place}, seed {number}")
     stopping = StopOnSignal("Stopping after this update; once more ends at once.")
+    task = task_or_none(sources[0], trust_env or [])
+    playing = Playing(task, seed or 0, stop=lambda: stopping.asked) if task else None
     with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
         made = run(
             sources,
@@ -133,13 +155,16 @@ def train_model(
             val_fraction=val_fraction,
             device=chosen,
             resume=resume,
+            task=playing,
             on_progress=lambda p: bar.update(completed=p.step, description=_describe(p)),
+            on_note=say,
             stop=lambda: stopping.asked,
         )
     result = _result(made)
+    if made.step >= wanted:
+        result["verdict"] = short_verdict(made, config.behaviour.horizon, chosen)
     console.emit(result, json=json, render=_render)
-    if warning := _blindness(result):
-        say(warning)
+    warn_of_collapse(made)
     if made.step < wanted:
         say("Interrupted; everything is saved. To go on, add --resume to the same command.")
         raise typer.Exit(console.INTERRUPTED)
@@ -154,7 +179,7 @@ def _echo(sources: list[Source]) -> None:
         table = source.table()
         counts = human_count(len(table), "episode"), human_count(table.steps, "step")
         share = f", {source.weight / total:.0%} of the windows" if len(sources) > 1 else ""
-        say(f"{source.dataset.path}: {', '.join(counts)}{share}")
+        say(f"{console.short_path(source.dataset.path)}: {', '.join(counts)}{share}")
 
 
 def _describe(progress: TrainProgress) -> str:
@@ -169,18 +194,21 @@ def _result(run: Run) -> dict[str, Any]:
     """What came of a run: its last held-out losses, and those of its best checkpoint."""
     from wmtk.training.metrics import read_metrics
 
-    held = [report for report in read_metrics(run.path) if "val/loss/total" in report]
-    best = run.checkpoints.pointer("best")
+    held = [r for r in read_metrics(run.path) if r.get("val/loss/total") is not None]
+    best = run.checkpoints.step_of("best")
     return {
-        "run": str(run.path),
+        "run": console.short_path(run.path),
         "steps": run.step,
         "held_out": held[-1] if held else None,
-        "best": int(best) if best else None,
-        "best_held_out": next((r for r in held if best and r["step"] == int(best)), None),
+        "best": best,
+        "best_held_out": next((r for r in held if r["step"] == best), None),
+        "comparison": comparison_of(run),
+        "verdict": None,
     }
 
 
 def _render(result: dict[str, Any]) -> RenderableType:
+    from rich.console import Group
     from rich.table import Table
 
     table = Table(show_header=False, box=None)
@@ -192,24 +220,12 @@ def _render(result: dict[str, Any]) -> RenderableType:
         table.add_row("held out", _loss(result["held_out"]))
     if result["best_held_out"]:
         table.add_row("best", _loss(result["best_held_out"]))
+    if result["comparison"]:
+        table.add_row("data", result["comparison"]["sentence"])
     table.add_row("look", f"tensorboard --logdir {result['run']}")
     table.add_row("use", f'wmtk.load("{result["run"]}")')
-    return table
-
-
-def _blindness(result: dict[str, Any]) -> str | None:
-    """A warning if the states of a model that should see by now hold nothing of what is seen."""
-    report = result["held_out"] or {}
-    kl, entropy = report.get("val/kl"), report.get("val/entropy/posterior")
-    if kl is None or kl >= UNUSED or result["steps"] < BY_NOW:
-        return None
-    advice = (
-        "Its codes are always the same, which it cannot unlearn: begin anew with another --seed "
-        "or a lower rate, --set optimizer.rate=…"
-        if entropy is not None and "val/codes/perplexity" in report and entropy < STUCK
-        else "Small models may do so for a while: go on with --resume and a larger --steps."
-    )
-    return f"warning: the model ignores what it sees: its KL is {kl:.2g} nats. {advice}"
+    short = result["verdict"]
+    return table if short is None else Group(table, *short_verdict_text(short))
 
 
 def _loss(report: dict[str, Any]) -> str:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from wmtk.cli import console
+from wmtk.cli import console, stdout
 from wmtk.cli.console import human_count
+from wmtk.cli.playing import TrustEnv
 from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import existing_run, say, set_up, source_of, steps_of
+from wmtk.cli.training import (
+    comparison_of,
+    existing_run,
+    playable_task,
+    require_used,
+    say,
+    set_up,
+    source_of,
+    steps_of,
+)
 from wmtk.errors import WmtkError
 
 if TYPE_CHECKING:
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
     from wmtk.training.run import Run
 
 STEPS = 10_000
+SECTIONS = ("behaviour", "data", "cadence", "precision", "compile")
 
 
 def train_policy(
@@ -64,8 +76,10 @@ def train_policy(
     test: Annotated[
         int, typer.Option(min=0, help="Episodes of the real task to play at the end; 0 is none.")
     ] = 10,
+    trust_env: TrustEnv = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of weights and batches.", show_default="0")
+        int | None,
+        typer.Option(min=0, max=console.MAX_SEED, help="Of weights and batches.", show_default="0"),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     resume: Annotated[
@@ -98,6 +112,7 @@ def train_policy(
       wmtk train-policy runs/pong expert.zarr --out runs/pong-policy
       wmtk collect wmtk/Catch-v0 --policy runs/catch-policy --out played.zarr --episodes 20
     """
+    stdout.reserve()
     from wmtk.training.device import choose_device
     from wmtk.training.playing import Playing
     from wmtk.training.train_policy import train_policy as run
@@ -106,13 +121,14 @@ def train_policy(
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
     changes = console.settings(overrides or [])
+    require_used(changes, SECTIONS, "train-policy")
     chosen_here = {"behaviour.penalty": penalty, "behaviour.explore": explore}
     changes |= {name: value for name, value in chosen_here.items() if value is not None}
     config = _config(before, model, ablate or [], changes)
     set_up(config, chosen)
     wanted = steps or steps_of(before, STEPS)
     begun_at = before.step if before else 0
-    if before and begun_at >= wanted:
+    if before and begun_at >= wanted and not (test and _owes_test(before)):
         say(f"{out} is finished: it has {human_count(begun_at, 'update')}, and a larger --steps")
         say("would go on with it.")
         console.emit(_result(before), json=json, render=_render)
@@ -121,8 +137,11 @@ def train_policy(
     say(f"model {model}, update {checkpoint}, on {chosen}, wmtk {code_version()}")
     stopping = StopOnSignal("Stopping after this update; once more ends at once.")
     playing = None
-    if test and (task := _task(before, model)) is not None:
+    if test and (task := _task(before, model, trust_env or [])) is not None:
         playing = Playing(task, seed or 0, stop=lambda: stopping.asked, on_message=say)
+        if task.time_limit is None:
+            say(f"{task.task} has no time limit: test episodes are cut at the length of the")
+            say("longest episode of the data.")
     with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
         made = run(
             model,
@@ -138,9 +157,10 @@ def train_policy(
             episodes=test,
             on_progress=lambda p: bar.update(completed=p.step, description=_describe(p)),
             stop=lambda: stopping.asked,
+            on_note=say,
         )
     console.emit(_result(made), json=json, render=_render)
-    if made.step < wanted:
+    if made.step < wanted or _owes_test(made):
         say("Interrupted; everything is saved. To go on, run the same command again with this")
         say("added at its end:\n  --resume")
         raise typer.Exit(console.INTERRUPTED)
@@ -150,31 +170,32 @@ def _config(
     before: Run | None, model: Path, ablations: list[str], changes: dict[str, Any]
 ) -> TrainingConfig:
     """The settings of the run that is resumed, or of the model's, with changes."""
-    from wmtk.training.presets import TrainingConfig, altered
+    from wmtk.training.presets import altered
     from wmtk.training.run import Run
+    from wmtk.training.sizes import require_saved_sizes
 
-    stored = TrainingConfig.build((before or Run(model)).config())
-    config = altered(stored, ablations, changes)
-    for name, (old, new) in stored.differences(config).items():
-        say(f"{name} is {new}; it was {old}.")
+    origin = before or Run(model)
+    config = altered(origin.settings, ablations, changes)
+    if before is not None:
+        require_saved_sizes(before, config)
     return config
 
 
-def _task(before: Run | None, model: Path) -> ResolvedTask | None:
+def _owes_test(run: Run) -> bool:
+    """Whether the test at the end of a run was interrupted."""
+    state = run.state()
+    return state is not None and state.owes_test
+
+
+def _task(before: Run | None, model: Path, trust_env: list[str]) -> ResolvedTask | None:
     """The task that the data is of, if it can be played here."""
-    from wmtk.collect import schema_of, task_of
-    from wmtk.datasets import Schema
-    from wmtk.training.fit import require_fit
     from wmtk.training.run import Run
 
-    about = (before or Run(model)).about
     try:
-        task = task_of(about["env"], None, {})
-        require_fit(Schema.from_json(about["schema"]), schema_of(task), f"{model} and {task.task}")
+        return playable_task((before or Run(model)).about, model, trust_env)
     except WmtkError as error:
-        say(f"There will be no test in the real task: {error.message}")
+        say(f"There will be no test in the real task: {error}")
         return None
-    return task
 
 
 def _describe(progress: TrainProgress) -> str:
@@ -188,11 +209,17 @@ def _result(run: Run) -> dict[str, Any]:
 
     last = test = None
     for report in read_metrics(run.path):
-        if "eval/return" in report:
+        if report.get("eval/return") is not None:
             test = report
         else:
             last = report
-    return {"run": str(run.path), "steps": run.step, "last": last, "test": test}
+    return {
+        "run": console.short_path(run.path),
+        "steps": run.step,
+        "last": last,
+        "test": test,
+        "comparison": comparison_of(run),
+    }
 
 
 def _render(result: dict[str, Any]) -> RenderableType:
@@ -211,11 +238,14 @@ def _render(result: dict[str, Any]) -> RenderableType:
     if test := result["test"]:
         tested = f"{test['eval/return']:.4g} ± {test['eval/return_std']:.3g}"
         table.add_row("real return", f"{tested}, in a test of update {test['step']:,}")
-        expected, came = test["eval/imagined"], test["eval/discounted"]
-        table.add_row("discounted", f"the critic expected {expected:.3g}, and {came:.3g} came")
-        table.add_row("more", f"wmtk eval {result['run']}")
+        expected, came = test.get("eval/imagined"), test.get("eval/discounted")
+        if expected is not None and came is not None:
+            table.add_row("discounted", f"the critic expected {expected:.3g}, and {came:.3g} came")
+        if result["comparison"]:
+            table.add_row("result", result["comparison"]["sentence"])
+        table.add_row("more", f"wmtk eval {shlex.quote(str(result['run']))}")
     else:
-        table.add_row("real return", f"wmtk eval {result['run']}")
+        table.add_row("real return", f"wmtk eval {shlex.quote(str(result['run']))}")
     table.add_row("look", f"tensorboard --logdir {result['run']}")
     table.add_row("use", f'wmtk.load("{result["run"]}").policy(obs)')
     return table

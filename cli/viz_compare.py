@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wmtk.viz.comparison import Difference
     from wmtk.viz.evaluation import ObsQuality
     from wmtk.viz.evidence import Evidence
+    from wmtk.viz.verdict import Verdict
     from wmtk.viz.video import Written
 
 
@@ -43,8 +44,9 @@ class Compared:
     run: Path
     update: int
     checkpoint: str  # the hash of the weights
-    trusted: int  # steps up to which most of what varies is right
-    usable: int  # steps up to which it is better than a guess
+    trusted: int  # steps up to which predictions are reliable
+    usable: int  # steps up to which they are better than the baselines
+    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,10 @@ def compare(
       wmtk viz compare runs/a runs/b runs/c catch.zarr --chart abc.png --json
     """
     from wmtk.viz.comparison import compare as differences_of
-    from wmtk.viz.evaluation import obs_quality, trusted_steps, usable_steps
+    from wmtk.viz.evaluation import evaluate
     from wmtk.viz.evidence import gather
-    from wmtk.viz.metrics import Bootstrap
     from wmtk.viz.record import ENDINGS
+    from wmtk.viz.verdict import verdict
     from wmtk.viz.video import IMAGE_ENDINGS, require_ending
 
     if len(paths) < 3:
@@ -140,8 +142,7 @@ def compare(
                     on_window=lambda done, total, bar=bar: bar.update(completed=done, total=total),  # type: ignore[misc]
                 )
             )
-    bootstrap = Bootstrap(found[0].episode, seed=seed)
-    qualities = [{key: obs_quality(key, e, bootstrap) for key in e.obs} for e in found]
+    evaluations = [evaluate(evidence, seed=seed, factors=False) for evidence in found]
     report = CompareReport(
         dataset=paths[-1],
         held_out=[look.held_out for look in looks],
@@ -157,16 +158,19 @@ def compare(
                 run,
                 look.model.step,
                 look.model.hash,
-                trusted_steps(quality),
-                usable_steps(quality),
+                evaluation.trusted,
+                evaluation.usable,
+                verdict(evaluation),
             )
-            for name, (run, _), look, quality in zip(names, runs, looks, qualities, strict=True)
+            for name, (run, _), look, evaluation in zip(
+                names, runs, looks, evaluations, strict=True
+            )
         ],
         differences=differences_of(found, seed=seed),
     )
     emit(report, json=json, render=_render)
     if chart is not None:
-        _draw_chart(chart, names, qualities, report)
+        _draw_chart(chart, names, [evaluation.obs for evaluation in evaluations], report)
     if video is not None:
         _draw_video(video, names, looks, shown, fps, seed)
 
@@ -195,8 +199,13 @@ def _render(report: CompareReport) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from wmtk.viz.verdict import within
+    from wmtk.cli.verdict_text import verdict_text
+    from wmtk.viz.intervals import within
 
+    verdicts: list[Text] = []
+    for model in report.models:
+        headline, *findings = verdict_text(model.verdict)
+        verdicts += [Text.assemble((model.name, "bold"), ": ", headline), *findings, Text()]
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("", no_wrap=True)
     for model in report.models:
@@ -206,8 +215,10 @@ def _render(report: CompareReport) -> RenderableType:
         table.add_column(Text(f"difference{named}"), justify="right", overflow="fold")
         table.add_column("")
     empty = [""] * (2 * len(report.models) - 2)
-    table.add_row("trusted steps", *(str(model.trusted) for model in report.models), *empty)
-    table.add_row("usable steps", *(str(model.usable) for model in report.models), *empty)
+    table.add_row("reliable steps", *(str(model.trusted) for model in report.models), *empty)
+    table.add_row(
+        "better than the baselines", *(str(model.usable) for model in report.models), *empty
+    )
     styles = {"better": "green", "worse": "bold red", "different": "yellow"}
     for row in report.differences:
         cells: list[str | Text] = [
@@ -224,12 +235,12 @@ def _render(report: CompareReport) -> RenderableType:
         f"seed {report.seed}.",
         f"Differences are to {first}; ± is half of the 95% interval, a bootstrap over episodes in "
         "pairs. All numbers are means over the steps.",
-        "trusted: more than half of what varies is surely right; usable: surely better than the "
-        "last frame and the average one.",
+        "reliable steps: more than half of what varies is surely right; the baselines are the last "
+        "observation and the average one.",
         "reward: average precision of events within 1 step or, where rewards are dense, R²; ends: "
         "average precision.",
     ]
-    return Group(table, "", *(Text(note, style="dim") for note in notes))
+    return Group(*verdicts, table, "", *(Text(note, style="dim") for note in notes))
 
 
 def _draw_chart(
@@ -260,7 +271,7 @@ def _draw_video(
 
     if len(looks) > MOST_MODELS:
         left_out = ", ".join(names[MOST_MODELS:])
-        err.print(f"{path} shows the first {MOST_MODELS} models, without {left_out}.", markup=False)
+        err.print(f"{path} shows the first {MOST_MODELS} models, without {left_out}.")
     names, looks = names[:MOST_MODELS], looks[:MOST_MODELS]
     first = looks[0]
     chosen = list({window.episode: window for window in first.windows}.values())[:episodes]
@@ -278,4 +289,4 @@ def _draw_video(
 
 def _tell(written: Written) -> None:
     size = f"{written.width} × {written.height} pixels, {human_bytes(written.bytes)}"
-    err.print(f"{written.path}: {size}.", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"{written.path}: {size}.", soft_wrap=True)

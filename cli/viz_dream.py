@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -99,7 +100,7 @@ def dream(
     if not isinstance(look.model, LoadedAgent):
         raise RunError(
             f"{run} is a {look.model.run.kind} run: it has no actor that could dream.",
-            f"Train one: wmtk train-policy {run} --out …",
+            f"Train one: wmtk train-policy {shlex.quote(str(run))} --out …",
         )
     found = dreams(
         look.model,

@@ -26,7 +26,7 @@ from wmtk.cli.viz_options import (
 
 if TYPE_CHECKING:
     from wmtk.viz.evaluation import Evaluation
-    from wmtk.viz.verdict import Finding
+    from wmtk.viz.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class MetricsReport:
     held_out: str
     seed: int
     description: str
-    verdict: list[Finding]
+    verdict: Verdict
     definitions: dict[str, str]
     metrics: Evaluation
 
@@ -118,4 +118,4 @@ def metrics(
 
 def _say(part: str) -> None:
     if err.is_terminal:
-        err.print(f"Computing metrics of {part}", markup=False, highlight=False)
+        err.print(f"Computing metrics of {part}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wmtk.cli import console
 from wmtk.cli.console import human_count
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ Horizon = Annotated[int, typer.Option(min=1, help="Rows that it imagines after t
 Samples = Annotated[int, typer.Option(min=1, help="Futures that it imagines of each window.")]
 Checkpoint = Annotated[str, typer.Option(help="latest, best, or an update's number.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of windows, latents and intervals.")]
+Seed = Annotated[
+    int, typer.Option(min=0, max=console.MAX_SEED, help="Of windows, latents and intervals.")
+]
 DrawnFrom = Annotated[
     int | None, typer.Option(min=1, help="Episodes to draw them from, at most.", show_default="all")
 ]
@@ -170,13 +173,10 @@ def open_looks(
     device: str = "auto",
 ) -> list[Look]:
     """Load models, by run and checkpoint, and choose windows that none of them learnt from."""
-    import numpy as np
-
     from wmtk.datasets import Dataset
-    from wmtk.errors import UsageError
     from wmtk.training.device import choose_device
     from wmtk.training.loading import load
-    from wmtk.viz.held_out import held_out
+    from wmtk.viz.held_out import held_out, held_out_of_all
     from wmtk.viz.windows import choose_windows
 
     dataset = Dataset.open(data)
@@ -184,15 +184,9 @@ def open_looks(
     for model in models:
         model.require_fit(dataset)
     held = [held_out(dataset, training_of(model.run), model.run.path) for model in models]
-    candidates = np.logical_and.reduce([each.episodes for each in held])
-    if not candidates.any():
-        raise UsageError(
-            f"{data} has no episode that none of the models has learnt from.",
-            "Give a dataset that none of them was trained on.",
-        )
     windows = choose_windows(
         dataset.episodes,
-        candidates,
+        held_out_of_all(str(data), held),
         context=context,
         horizon=horizon,
         count=count,

@@ -32,7 +32,7 @@ from wmtk.cli.viz_options import (
 if TYPE_CHECKING:
     from wmtk.training.loading import LoadedModel
     from wmtk.viz.report import About
-    from wmtk.viz.verdict import Finding
+    from wmtk.viz.verdict import Verdict
 
 NOUNS = {
     "Looking at windows": "window",
@@ -55,9 +55,9 @@ class ReportReport:
     windows: int
     episodes: int
     seed: int
-    trusted: int  # steps
-    usable: int
-    verdict: list[Finding]
+    trusted: int  # steps up to which predictions are reliable
+    usable: int  # steps up to which they are better than the baselines
+    verdict: Verdict
     bytes: int
 
 
@@ -130,7 +130,7 @@ def report(
             on_film=lambda done, total: stages.tell("Drawing films", done, total),
         )
     size = write_report(path, page)
-    findings = verdict(found.evaluation)
+    judged = verdict(found.evaluation)
     result = ReportReport(
         path=path,
         run=run,
@@ -144,10 +144,10 @@ def report(
         seed=seed,
         trusted=found.evaluation.trusted,
         usable=found.evaluation.usable,
-        verdict=findings,
+        verdict=judged,
         bytes=size,
     )
-    say(result, f"{path}: {findings[0].text} {human_bytes(size)}.", json=json)
+    say(result, f"{path}: {judged.headline} {human_bytes(size)}.", json=json)
 
 
 def _earlier(model: LoadedModel, device: str) -> Iterator[tuple[int, LoadedModel]]:

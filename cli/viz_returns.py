@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wmtk.cli import console, stdout
 from wmtk.cli.console import emit, err, human_bytes, progress
 from wmtk.cli.data_options import Json
+from wmtk.cli.playing import TrustEnv
 from wmtk.cli.viz_options import Device
 
 if TYPE_CHECKING:
@@ -50,12 +52,16 @@ def returns(
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw actions instead of taking the likeliest.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same episodes.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=console.MAX_SEED, help="The same seed gives the same episodes."),
+    ] = 0,
     workers: Annotated[
         int | None,
         typer.Option(min=0, help="Processes that play; 0 is this one.", show_default="cores"),
     ] = None,
     device: Device = "auto",
+    trust_env: TrustEnv = None,
     json: Json = False,
 ) -> None:
     """Compare what a policy imagines to reach with what it reaches, checkpoint by checkpoint.
@@ -72,13 +78,17 @@ def returns(
       wmtk viz returns runs/catch-policy --chart returns.png
       wmtk viz returns runs/catch-policy --episodes 100 --json
     """
+    stdout.reserve()
     from wmtk.viz.metrics import training_returns
     from wmtk.viz.video import IMAGE_ENDINGS, require_ending
 
     if chart is not None:
         require_ending(chart, IMAGE_ENDINGS)
     updates = chosen_updates(run, most)
-    played = [_play(run, n, episodes, seed, device, workers, sample=sample) for n in updates]
+    trusted = trust_env or []
+    played = [
+        _play(run, n, episodes, seed, device, workers, trusted, sample=sample) for n in updates
+    ]
     found = training_returns(
         [report.discounted for report in played],
         [report.imagined for report in played],
@@ -123,6 +133,7 @@ def _play(
     seed: int,
     device: str,
     workers: int | None,
+    trust_env: list[str],
     *,
     sample: bool,
 ) -> EvalReport:
@@ -131,7 +142,7 @@ def _play(
     from wmtk.cli.playing import warn
     from wmtk.collect import evaluate
 
-    player = trained(run, None, {}, str(update), device, seed, sample=sample)
+    player = trained(run, None, {}, trust_env, str(update), device, seed, sample=sample)
     with progress(f"Playing update {update:,}", episodes, noun="episode") as bar:
         report = evaluate(
             player.task,
@@ -170,7 +181,7 @@ def _render(report: ReturnsReport) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from wmtk.viz.verdict import spoken, within
+    from wmtk.viz.intervals import spoken, within
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("update", "return", "discounted", "imagined", "difference"):
@@ -218,4 +229,4 @@ def _draw(path: Path, report: ReturnsReport) -> None:
     subtitle = f"{report.episodes} episodes each; bands are 95% intervals."
     written = write_image(path, curve_chart([panel], title=title, subtitle=subtitle))
     size = f"{written.width} × {written.height} pixels, {human_bytes(written.bytes)}"
-    err.print(f"{path}: {size}.", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"{path}: {size}.", soft_wrap=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wmtk.cli import stdout
 from wmtk.cli.console import err, human_count
-from wmtk.cli.viz_options import Checkpoint, Device
+from wmtk.cli.playing import TrustEnv
+from wmtk.cli.viz_options import Checkpoint, Device, training_of
 from wmtk.errors import MissingDependencyError, UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +48,7 @@ def serve(
     no_open: NoOpen = False,
     checkpoint: Checkpoint = "latest",
     device: Device = "auto",
+    trust_env: TrustEnv = None,
 ) -> None:
     """Open a page in the browser to look at datasets and models, and to play inside of them.
 
@@ -58,16 +63,19 @@ def serve(
       wmtk viz serve catch.zarr --port 0 --no-open
     """
     require_packages()
-    runs = [path for path in paths or [] if (path / "run.json").exists()]
+    runs = [path for path in paths or [] if os.path.lexists(path / "run.json")]
     others = [path for path in paths or [] if path not in runs]
     if not runs and not others:
         raise UsageError("There is nothing to show.", "Name runs or datasets, or both.")
     from wmtk.viz.serve.catalogue import Catalogue
 
-    opened = [_run(path, checkpoint, device) for path in runs]
+    stdout.reserve()
+    trusted = trust_env or []
+    opened = [_run(path, checkpoint, device, trusted) for path in runs]
     data = [_data(path) for path in others]
-    target = None if record is None else _target(record, opened)
-    open_page(Catalogue(opened, data, target), host, port, no_open=no_open)
+    target = None if record is None else _target(record, opened, trusted)
+    with target.dataset if target else nullcontext():
+        open_page(Catalogue(opened, data, target), host, port, no_open=no_open)
 
 
 def play_yourself(
@@ -83,7 +91,7 @@ def play_yourself(
     no_open: bool,
 ) -> None:
     """`wmtk collect --human`: the page for playing the real environment, which saves episodes."""
-    from wmtk.cli.playing import echo
+    from wmtk.cli.playing import echo, say_new_folders
     from wmtk.collect import dataset_for
     from wmtk.envs import resolve
 
@@ -93,6 +101,7 @@ def play_yourself(
     resolved = resolve(task, **settings)
     seed = secrets.randbelow(2**31) if seed is None else seed
     echo(resolved, seed)
+    say_new_folders(out)
     keys = [key.strip() for key in store_info.split(",") if key.strip()]
     with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
         before = len(dataset)
@@ -124,7 +133,6 @@ def open_page(
                 f"warning: {host} can be reached from other machines. Whoever learns the address "
                 "can look and play; it is not encrypted.",
                 style="yellow",
-                highlight=False,
                 soft_wrap=True,
             )
         _say("Ctrl-C ends it.")
@@ -135,14 +143,15 @@ def open_page(
 
 
 def _say(text: str) -> None:
-    err.print(text, markup=False, highlight=False, soft_wrap=True)
+    err.print(text, soft_wrap=True)
 
 
-def _run(path: Path, checkpoint: str, device: str) -> RunEntry:
+def _run(path: Path, checkpoint: str, device: str, trust_env: Sequence[str] = ()) -> RunEntry:
     """A run, whose model is opened when somebody plays in it."""
     from wmtk.collect import task_of
-    from wmtk.datasets import Schema
     from wmtk.training.run import Run
+    from wmtk.training.spaces import spaces_of
+    from wmtk.viz.held_out import held_out
     from wmtk.viz.serve.catalogue import RunEntry
 
     run = Run(path)
@@ -159,10 +168,11 @@ def _run(path: Path, checkpoint: str, device: str) -> RunEntry:
         kind=run.kind,
         update=run.step,
         about=run.about,
-        schema=Schema.from_json(run.about["schema"]),
+        schema=spaces_of(run)[0],
         config=run.config(),
         open=open_model,
-        task=lambda: task_of(run.about["env"]),
+        task=lambda: task_of(run.about["env"], trust_env=trust_env),
+        held_out=lambda dataset: held_out(dataset, training_of(run), path),
     )
 
 
@@ -173,14 +183,14 @@ def _data(path: Path) -> DataEntry:
     return DataEntry(path.resolve().name, Dataset.open(path))
 
 
-def _target(path: Path, runs: Sequence[RunEntry]) -> Target:
+def _target(path: Path, runs: Sequence[RunEntry], trust_env: list[str]) -> Target:
     """Where to record to: the task is that of the dataset, if there is one, or of the first run."""
     from wmtk.collect import dataset_for, task_of
     from wmtk.datasets import Dataset
     from wmtk.viz.serve.catalogue import Target
 
     if path.exists():
-        task = task_of(Dataset.open(path).env)
+        task = task_of(Dataset.open(path).env, trust_env=trust_env)
     elif runs:
         task = runs[0].task()
     else:

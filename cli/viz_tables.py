@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,13 +10,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from wmtk.viz.verdict import spoken, within
+from wmtk.cli.verdict_text import verdict_text
+from wmtk.viz.imagined_returns import ROWS, return_rows
+from wmtk.viz.intervals import spoken, within
 
 if TYPE_CHECKING:
     from wmtk.cli.viz_metrics import MetricsReport
     from wmtk.viz.evaluation import Evaluation, Factor, ObsQuality
     from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
-    from wmtk.viz.verdict import Finding
 
 STEPS = (1, 2, 5, 10, 15, 20, 30, 45, 60, 100, 200, 500)
 COLUMNS = 6  # which fit into a terminal of 80 columns
@@ -24,20 +25,14 @@ COLUMNS = 6  # which fit into a terminal of 80 columns
 
 def render(report: MetricsReport) -> RenderableType:
     found = report.metrics
-    parts: list[RenderableType] = [Text(report.description), "", *_findings(report.verdict), ""]
+    parts: list[RenderableType] = [Text(report.description), "", *verdict_text(report.verdict), ""]
     for key, quality in found.obs.items():
         parts += [_horizon_table(key, quality, found), ""]
-    parts += [_heads(found), "", _states(found), ""]
+    parts += [_heads(found), "", _returns(found), "", _states(found), ""]
     if found.factors:
         parts += [_factor_table(found), ""]
     parts += _explanations(report)
     return Group(*parts)
-
-
-def _findings(findings: Sequence[Finding]) -> Iterator[Text]:
-    for finding in findings:
-        mark, style = ("+", "green") if finding.good else ("!", "bold red")
-        yield Text.assemble((f"{mark} ", style), finding.text)
 
 
 def shown_steps(horizon: int) -> list[int]:
@@ -91,12 +86,18 @@ def _heads(found: Evaluation) -> Table:
     for (name, seen), (_, imagined) in pairs:
         if (seen, imagined) != ("-", "-"):
             table.add_row(name, seen, imagined)
-    table.add_row("return over the horizon, true", "", spoken(found.returns.true))
-    table.add_row("  predicted", "", spoken(found.returns.imagined))
     if found.ends_seen is not None and found.ends_imagined is not None:
         ends = zip(_end_rows(found.ends_seen), _end_rows(found.ends_imagined), strict=True)
         for (name, seen), (_, imagined) in ends:
             table.add_row(name, seen, imagined)
+    return table
+
+
+def _returns(found: Evaluation) -> Table:
+    """The returns of imagined steps."""
+    table = _table(*ROWS)
+    for row in return_rows(found.returns_policy, found.returns):
+        table.add_row(*row)
     return table
 
 
