@@ -1,10 +1,13 @@
 """Spaces as plain data: what can be stored, and back to gymnasium."""
 
+import json
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
 
+from wmtk.datasets import Schema
 from wmtk.errors import SpaceError
 from wmtk.spaces import (
     ArraySpec,
@@ -30,7 +33,8 @@ LEAVES = [
 @pytest.mark.parametrize("space", LEAVES, ids=str)
 def test_a_leaf_survives_json_and_comes_back_equal(space: gym.Space) -> None:
     spec = ArraySpec.from_gymnasium(space)
-    assert ArraySpec.from_json(spec.to_json()) == spec
+    schema = Schema(obs={"x": spec}, action=spec)
+    assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
     assert spec.to_gymnasium() == space
 
 

@@ -149,3 +149,11 @@ def test_the_end_says_where_the_time_went() -> None:
     assert "3,160, 12,640 frames" in text
     assert "return 4.5 ± 0.5, at update 600" in text
     assert "wmtk eval r" in text
+
+
+def test_the_name_of_a_task_is_text(capsys, clock) -> None:
+    view = View("[/x]\x1b[31m\u202e", PACE, 40, 10_000)
+    console.err.print(view.panel())
+    view.update(progress())
+    console.err.print(view.panel())
+    assert capsys.readouterr().err.count(r"─ [/x]\x1b[31m\u202e ─") == 2

@@ -50,6 +50,10 @@ class Misbehaving(gym.Env):
                 reward = float("nan")
             if self.fault == "nan obs":
                 obs[0] = np.nan
+            if self.fault == "bounds":
+                obs[1] = 1.5 + self.np_random.random()
+            if self.fault == "rounding":
+                obs[1] = np.float32(1.000001)
             if self.fault == "shape":
                 obs = np.zeros(3, np.float32)
             if self.fault == "dtype":

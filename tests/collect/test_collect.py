@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmtk.collect import CollectReport, RandomPolicy, collect, dataset_for, load_policy
+from wmtk.collect import CollectReport, RandomPolicy, collect, dataset_for, load_policy, schema_of
 from wmtk.datasets import Dataset
 from wmtk.envs import make_env, resolve
 from wmtk.errors import DatasetError, EnvironmentFailedError, SchemaMismatchError, UsageError
@@ -124,6 +124,30 @@ def test_an_episode_that_went_wrong_is_dropped_and_the_run_goes_on(tmp_path, mod
     assert re.search(FAULTS[fault], messages[0])
 
 
+def test_an_environment_that_breaks_its_own_space_is_told_of_once(tmp_path, module) -> None:
+    messages: list[str] = []
+    settings = {"kwargs": {"fault": "bounds", "when": "1,3,4", "log": str(tmp_path / "log")}}
+    report = play(
+        tmp_path / "d",
+        f"{module}:Misbehaving-v0",
+        settings=settings,
+        episodes=4,
+        workers=0,
+        on_message=messages.append,
+    )
+    assert (report.episodes, report.dropped) == (4, 3)
+    [message] = messages
+    assert re.search(r"obs/state at step 3, element 1, is [12]\.\d+, beyond its declared", message)
+    assert "breaks its own observation space" in message
+
+
+def test_rounding_does_not_break_a_space(tmp_path, module) -> None:
+    settings = {"kwargs": {"fault": "rounding", "when": "always", "log": str(tmp_path / "log")}}
+    task = f"{module}:Misbehaving-v0"
+    report = play(tmp_path / "d", task, settings=settings, episodes=2, workers=0)
+    assert (report.episodes, report.dropped) == (2, 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["hang", "die", "raise"])
 def test_a_worker_that_hangs_or_dies_is_replaced(tmp_path, module, fault) -> None:
@@ -208,3 +232,17 @@ def test_an_interrupted_command_keeps_what_is_whole_and_goes_on(tmp_path, number
     again = subprocess.run([*command, "200", "--append"], check=True, env=os.environ)
     assert again.returncode == 0
     assert Dataset.open(tmp_path / "d").num_episodes > before
+
+
+def test_a_policy_that_leaves_the_action_space_is_at_fault(tmp_path) -> None:
+    class Wild(RandomPolicy):
+        def act(self, slots, obs=()):
+            return [action + 10 for action in super().act(slots, obs)]
+
+    task = resolve("Pendulum-v1", time_limit=5)
+    schema = schema_of(task)
+    with (
+        Dataset.create(tmp_path / "d", schema) as dataset,
+        pytest.raises(EnvironmentFailedError, match="The policy chose actions out of bounds"),
+    ):
+        collect(task, dataset, Wild(schema.action, [0]), seed=0, episodes=3, workers=0)

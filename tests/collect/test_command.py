@@ -94,6 +94,18 @@ def test_an_empty_folder_can_become_the_dataset(tmp_path, run_wmtk) -> None:
     assert "--append" in again.stderr
 
 
+def test_a_capacity_is_kept_to_and_explained(tmp_path, run_wmtk) -> None:
+    options = ["--steps", 3000, "--capacity", 1000, "--seed", 0, "--out", tmp_path / "d"]
+    done = run_wmtk("collect", "wmtk/Catch-v0", *options)
+    kept = Dataset.open(tmp_path / "d").num_steps
+    assert 1000 - 79 <= kept <= 1000
+    said = " ".join(done.stdout.split())
+    assert f"kept {kept} steps, {kept // 79} episodes: the capacity is 1,000" in said
+    options = ["--episodes", 2, "--capacity", 50, "--seed", 0, "--out", tmp_path / "e"]
+    done = run_wmtk("collect", "wmtk/Catch-v0", *options)
+    assert "79 steps, 1 episode: the newest episode stays whole" in " ".join(done.stdout.split())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.0, 0.5])
 def test_ctrl_c_while_workers_start_is_quiet(tmp_path, delay) -> None:

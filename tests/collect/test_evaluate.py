@@ -168,6 +168,9 @@ class Counting:
     def transformed(self, rewards: np.ndarray) -> np.ndarray:
         return 10 * rewards
 
+    def prepared(self, obs):
+        return {key: 255 - rows for key, rows in obs.items()}
+
     def images(self, slots: Sequence[int]) -> dict[str, np.ndarray]:
         shades = np.array([self.seen[slot] for slot in slots], np.uint8)
         return {"image": np.broadcast_to(shades[:, None, None, None], (len(slots), 64, 64, 1))}
@@ -192,6 +195,7 @@ def test_a_recording_has_all_states_of_the_first_episode() -> None:
     np.testing.assert_array_equal(recording.values, rows)
     np.testing.assert_array_equal(recording.rewards, -rows)
     np.testing.assert_array_equal(recording.images["image"][:, 0, 0, 0], rows)
+    np.testing.assert_array_equal(recording.seen["image"], 255 - recording.episode.obs["image"])
     assert recording.episode.total_reward in report.returns
     assert set(recording.episode.action[1:].tolist()) == {0}  # slot 0 acts so
     np.testing.assert_array_equal(recording.true_rewards, 10 * recording.episode.reward)

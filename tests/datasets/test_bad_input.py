@@ -21,8 +21,17 @@ import pytest
 import zarr
 from numcodecs.zstd import Zstd
 
-from wmtk.datasets import Dataset, Episode, Provenance, Schema, SequenceSampler, durable
+from wmtk.datasets import (
+    Dataset,
+    Episode,
+    Provenance,
+    Schema,
+    SequenceSampler,
+    durable,
+    repair,
+)
 from wmtk.datasets.part import PartReader
+from wmtk.datasets.validate import validate
 from wmtk.errors import (
     CorruptDatasetError,
     DatasetError,
@@ -254,6 +263,11 @@ def test_an_impossible_header_is_refused(make_dataset, edit) -> None:
         put("add", 0, "part", "p00000001"),
         put("add", 0, "first", -1),
         put("add", 0, "first", HUGE**3),
+        put("add", 0, "first", 0.5),
+        put("add", 0, "first", False),
+        put("add", 0, "first", 1),
+        put("add", []),
+        put("why", "evict"),
         put("add", 0, "bytes", -1),
         put("add", 0, "digest", None),
         put("add", 0, "ids", ["zz"]),
@@ -315,6 +329,45 @@ def test_an_impossible_tag_is_refused(make_dataset, edit) -> None:
         dataset.evict(1) or dataset.tags()
 
 
+@pytest.mark.parametrize("totals", [True, False])
+def test_a_snapshot_that_leaves_out_a_part_is_refused(make_dataset, totals) -> None:
+    """Also one of an earlier version, without totals: the records before it name the part."""
+    dataset = make_dataset([3, 4, 5])
+    dataset._log.snapshot(dataset._state)
+    snapshot = dataset.path / "log" / "00000003.snapshot.json"
+
+    def leave_out(document: Any) -> None:
+        del document["parts"][1]
+        if not totals:
+            del document["totals"]
+
+    reseal(snapshot, leave_out)
+    assert_refused(dataset.path, naming="log")
+    assert any(snapshot == problem.path for problem in validate(dataset.path).errors)
+    dataset.close()
+    repair(dataset.path)
+    with Dataset.open(dataset.path) as repaired:
+        assert [episode.length for episode in repaired] == [3, 4, 5]
+
+
+def test_records_that_do_not_follow_from_each_other_are_refused(make_dataset) -> None:
+    root = make_dataset([3, 4, 5]).path
+    reseal(root / "log" / "00000002.json", put("add", 0, "first", 0))
+    assert_refused(root, naming="00000002.json does not follow from version 1")
+
+
+@pytest.mark.parametrize(
+    ("key", "changes"),
+    [("robot/pos", {"dtype": "int32"}), ("image", {"shape": [16, 1, 16]})],
+)
+def test_a_header_that_reads_the_same_bytes_otherwise_is_refused(
+    make_dataset, key, changes
+) -> None:
+    root = make_dataset([3]).path
+    reseal_header(root, lambda header: header["schema"]["obs"][key].update(changes))
+    assert_refused(root, naming=f"obs/{key}/zarr.json")
+
+
 ARRAY = ("arrays", "obs/image")
 
 
@@ -349,6 +402,10 @@ ARRAY = ("arrays", "obs/image")
         put("episodes", 0, "length", 2),
         put("episodes", 0, "id", "0" * 16),
         put("episodes", 0, "seed", "x"),
+        put("episodes", 0, "seed", True),
+        put("episodes", 0, "return", 0.25),
+        put("episodes", 0, "truncated", True),
+        put("episodes", 0, "provenance", -1),
         put("episodes", 0, "provenance", 5),
         put("episodes", 0, "provenance", "x"),
         put("provenance", []),
@@ -741,3 +798,25 @@ def test_numpy_scalars_and_foreign_byte_order_are_stored(make_dataset, make_epis
     assert found.id == make_episode(3, seed=5).id == dataset.parts[-1].ids[0]
     assert (found.seed, found.terminated, found.truncated) == (5, True, False)
     assert PartReader(dataset.path, dataset.schema, dataset.parts[-1]).problems() == []
+
+
+def test_a_size_is_compared_before_a_file_is_read(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    monkeypatch.setattr(os, "read", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(CorruptDatasetError, match="sparse has 1099511627776 bytes; at most 9"):
+        durable.read_bytes(path, limit=9)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "loop", "long"])
+def test_what_is_no_regular_file_is_refused_at_once(kind, tmp_path) -> None:
+    path = tmp_path / ("x" * 300 if kind == "long" else "odd")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
+    with pytest.raises(CorruptDatasetError, match=path.name):
+        durable.read_bytes(path)

@@ -8,6 +8,7 @@ import pytest
 import zarr
 
 from wmtk.datasets import Dataset, Schema
+from wmtk.datasets.validate import validate
 from wmtk.errors import (
     DatasetError,
     EpisodeError,
@@ -104,6 +105,29 @@ def test_capacity_evicts_the_oldest_and_frees_the_disk(make_dataset, make_episod
 
 def test_an_episode_longer_than_the_capacity_is_kept_whole(make_dataset) -> None:
     assert make_dataset([10, 150], capacity=100).num_steps == 150
+
+
+@pytest.mark.parametrize(
+    ("before", "held"), [([], 50), ([10] * 500, 1000), ([4000], 50), ([2000, *[30] * 20], 650)]
+)
+def test_a_capacity_is_used_however_large_the_commits_are(
+    make_dataset, make_episode, before, held
+) -> None:
+    """Commits larger than the capacity, small ones after large ones, and parts from before it."""
+    dataset = make_dataset([], capacity=1000)
+    if before:
+        dataset.capacity = None
+        dataset.append([make_episode(length, seed=s) for s, length in enumerate(before)])
+        dataset.capacity = 1000
+    first = len(before)
+    dataset.append([make_episode(10, seed=10_000 + s) for s in range(5)])
+    assert dataset.num_steps == held
+    dataset.append([make_episode(10, seed=s) for s in range(400)])
+    assert 1000 - 1000 // 8 <= dataset.num_steps <= 1000
+    last = first + 5 + 400
+    assert dataset.episodes.episode.tolist() == list(range(last - len(dataset), last))
+    assert ids(dataset)[-1] == make_episode(10, seed=399).id
+    assert not validate(dataset.path).problems
 
 
 def test_a_tag_keeps_what_eviction_removes_until_it_is_deleted(make_dataset) -> None:

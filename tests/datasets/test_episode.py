@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wmtk.datasets import Episode, Schema
-from wmtk.errors import EpisodeError
+from wmtk.errors import BoundsError, EpisodeError
 from wmtk.spaces import ArraySpec
 
 STATE = Schema(
@@ -87,3 +87,42 @@ def test_row_zero_may_lie_outside_a_discrete_range() -> None:
     Episode.from_transitions(
         schema, [state(0), state(1)], [3], [0.0], terminated=True, truncated=False
     ).check(schema)
+
+
+BOX = Schema(
+    obs={"state": ArraySpec("box", (2,), "float32", (-1.0, None), (1.0, 8.0))},
+    action=ArraySpec("box", (1,), "float32", 1.0, 2.0),
+)
+
+
+def boxed(state: float = 0.0, other: float = 0.0, action: float = 1.5) -> Episode:
+    obs = np.zeros((4, 2), np.float32)
+    obs[2] = state, other
+    actions = np.array([[0], [1.5], [action], [1.5]], np.float32)  # row 0 lies outside
+    return Episode({"state": obs}, actions, np.zeros(4), terminated=True, truncated=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "message"),
+    [
+        ({"state": 1.5}, "obs/state", r"obs/state at step 2, element 0, is 1\.5, .* -1\.0 to 1\.0"),
+        ({"other": 8.5}, "obs/state", r"element 1, is 8\.5, beyond its declared bounds -inf to 8"),
+        ({"state": -np.inf}, "obs/state", "is -inf"),
+        ({"action": 2.5}, "action", r"action at step 2, element 0, is 2\.5, .* 1\.0 to 2\.0"),
+        ({"action": 0.0}, "action", r"is 0\.0"),
+    ],
+)
+def test_values_beyond_the_bounds_of_a_box_are_refused(changes, key, message) -> None:
+    with pytest.raises(BoundsError, match=message) as caught:
+        boxed(**changes).check(BOX)
+    assert caught.value.key == key
+    assert caught.value.hint
+    boxed(**changes).check_form(BOX)  # which is all that is asked of what is stored already
+
+
+def test_rounding_and_missing_bounds_are_no_breach() -> None:
+    boxed(state=1.000001, other=-np.inf, action=0.999999).check(BOX)
+    small = ArraySpec("box", (2,), "int16", (-3, None), 3)
+    assert small.first_outside(np.array([[-3, -30000], [3, 3]], np.int16)) is None
+    assert small.first_outside(np.array([[3, 3], [-3, 4]], np.int16)) == (1, 1)
+    assert ArraySpec("box", (), "float64", None, 1e308).first_outside(np.array([1e308])) is None

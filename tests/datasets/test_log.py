@@ -11,9 +11,16 @@ from wmtk.errors import CorruptDatasetError
 
 def entry(number: int, episodes: int = 1) -> PartEntry:
     ids = tuple(f"{number:08x}{i:08x}" for i in range(episodes))
-    ones = (1,) * episodes
-    part = f"p{number:08d}-{number:08x}"
-    return PartEntry(part, -1, 10, "d", ids, (5,) * episodes, (0.0,) * episodes, ones)
+    return PartEntry(
+        part=f"p{number:08d}-{number:08x}",
+        first=-1,
+        bytes=10,
+        digest="d",
+        ids=ids,
+        lengths=(5,) * episodes,
+        returns=(0.0,) * episodes,
+        ends=(1,) * episodes,
+    )
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ def random_rows(spec: ArraySpec, rows: int) -> np.ndarray:
 def test_zarr_and_we_read_the_same(tmp_path, dtype, shape, rows) -> None:
     spec = ArraySpec("box", shape, dtype)
     data = random_rows(spec, rows)
-    record = write_array(tmp_path, data, spec, level=5)
+    record = write_array(tmp_path, [data], spec, level=5)
     array = zarr.open_array(tmp_path, mode="r")
     assert array.dtype == data.dtype
     np.testing.assert_array_equal(array[:], data)
@@ -38,7 +38,7 @@ def test_chunks_are_64_frames_more_for_small_rows_fewer_for_huge_ones() -> None:
 
 def test_all_zero_chunks_are_written_not_left_out(tmp_path) -> None:
     spec = ArraySpec("box", (64, 64, 1), "uint8")
-    write_array(tmp_path, spec.zeros(200), spec, level=5)
+    write_array(tmp_path, [spec.zeros(200)], spec, level=5)
     file = tmp_path / data_file(spec)
     index = np.frombuffer(file.read_bytes()[-(16 * 4 + 4) : -4], "<u8").reshape(4, 2)
     assert (index[:, 1] > 4).all()
@@ -47,7 +47,7 @@ def test_all_zero_chunks_are_written_not_left_out(tmp_path) -> None:
 @pytest.mark.parametrize("where", [0, 50, -1, -30])
 def test_a_flipped_bit_is_found(tmp_path, where) -> None:
     spec = ArraySpec("box", (64, 64, 1), "uint8")
-    record = write_array(tmp_path, random_rows(spec, 100), spec, level=5)
+    record = write_array(tmp_path, [random_rows(spec, 100)], spec, level=5)
     file = tmp_path / data_file(spec)
     data = bytearray(file.read_bytes())
     data[where] ^= 1

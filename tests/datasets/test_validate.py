@@ -8,13 +8,15 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from wmtk.datasets import durable
+from wmtk.datasets import Dataset, Episode, Schema, durable, merge
 from wmtk.datasets.log import Log
 from wmtk.datasets.repair import repair
 from wmtk.datasets.validate import validate
-from wmtk.errors import FormatVersionError, NotADatasetError
+from wmtk.errors import BoundsError, FormatVersionError, NotADatasetError
+from wmtk.spaces import ArraySpec
 
 
 def flip(path: Path, place: int = -1, bit: int = 0) -> None:
@@ -259,3 +261,25 @@ def test_progress(root):
     seen = []
     validate(root, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (100, 100)
+
+
+def test_stored_values_beyond_their_bounds_are_told_and_kept(tmp_path):
+    """Datasets of older versions have them: they are read, merged and repaired as they are."""
+    schema = Schema(
+        obs={"state": ArraySpec("box", (1,), "float32", -1, 1)},
+        action=ArraySpec("box", (1,), "float32", -1, 1),
+    )
+    rows = np.linspace(0, 3, 4, dtype=np.float32)[:, None]
+    episode = Episode({"state": rows}, rows, np.zeros(4), terminated=True, truncated=False)
+    with Dataset.create(tmp_path / "old.zarr", schema) as dataset:
+        with pytest.raises(BoundsError, match=r"Episode 0 of 1: obs/state at step 2"):
+            dataset.append(episode)
+        assert dataset.num_episodes == 0
+        dataset.append([episode] * 3, bounds=False)
+    report = validate(tmp_path / "old.zarr")
+    assert report.ok
+    said = [problem.what.split(" at ")[0] for problem in report.warnings]
+    assert said == ["holds obs/state", "holds action"]
+    assert repair(tmp_path / "old.zarr").actions == ()
+    merge([tmp_path / "old.zarr"], tmp_path / "new.zarr")
+    assert [e.id for e in Dataset.open(tmp_path / "new.zarr")] == [episode.id] * 3

@@ -18,6 +18,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "acting.md").read_text()
 SMALL = (
     *("model.depth=2", "model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8"),
     *("model.rssm.stoch=2", "model.rssm.classes=4", "data.batch_size=2", "data.length=6"),
+)
+SMALL_POLICY = (
     *("behaviour.layers=1", "behaviour.units=8", "behaviour.horizon=2", "behaviour.starts=4"),
 )
 
@@ -29,8 +31,8 @@ def commands() -> list[list[str]]:
         name, *rest = shlex.split(re.sub(r"(--steps \d+)000\b", r"\1", line))
         if name == "collect":
             rest += ["--steps", "160"] if "--steps" in rest else ["--episodes", "2"]
-        if name == "train-model":
-            rest += [word for setting in SMALL for word in ("--set", setting)]
+        small = {"train-model": SMALL, "train-policy": SMALL_POLICY}.get(name, ())
+        rest += [word for setting in small for word in ("--set", setting)]
         found.append([name, *rest, *(["--episodes", "2"] if name == "eval" else [])])
     return found
 

@@ -48,6 +48,10 @@ def test_several_discrete_actions_are_one_array(reader: Any) -> None:
     assert (dataset.episodes.end == 2).all()  # by truncation
 
 
+def test_keys_are_chosen(reader: Any) -> None:
+    assert list(Dataset.open(reader.folder / "camera.zarr").schema.obs) == ["camera"]
+
+
 def test_info_is_kept_where_it_was_asked_for(reader: Any) -> None:
     pad = Dataset.open(reader.folder / "factors.zarr")[0].info["pad"]
     assert (pad == pad[0]).all()
@@ -73,10 +77,11 @@ def test_entry_points_give_names(reader: Any) -> None:
 
 def test_refusals_say_why_and_leave_nothing(reader: Any) -> None:
     refused = {name: done for name, done in reader.ran.items() if "odd_envs:" in name}
-    assert len(refused) == 6
+    assert len(refused) == 7
     for command, done in refused.items():
         assert done.returncode in (1, 2), command
-        assert len(done.stderr.splitlines()) == 3, done.stderr  # settings, error, what to do
+        lines = 4 if "Errand" in command else 3  # settings, error, what to do; one for each key
+        assert len(done.stderr.splitlines()) == lines, done.stderr
     assert not (reader.folder / "x.zarr").exists()
 
 

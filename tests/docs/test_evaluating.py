@@ -20,19 +20,22 @@ PAGE = (Path(__file__).parents[2] / "docs" / "evaluating.md").read_text()
 SMALL = (
     *("model.depth=2", "model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8"),
     *("model.rssm.stoch=2", "model.rssm.classes=4", "data.batch_size=2", "data.length=6"),
-    *("behaviour.layers=1", "behaviour.units=8", "behaviour.horizon=2"),
 )
+SMALL_POLICY = ("behaviour.layers=1", "behaviour.units=8", "behaviour.horizon=2")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, run_wmtk) -> Path:
     """A current folder with the run of the page."""
     monkeypatch.chdir(tmp_path)
-    small = [word for setting in SMALL for word in ("--set", setting)]
+    small, small_policy = (
+        [word for setting in settings for word in ("--set", setting)]
+        for settings in (SMALL, SMALL_POLICY)
+    )
     for command in (
         ["collect", "wmtk/Catch-v0", "--out", "catch.zarr", "--episodes", 4, "--seed", 0],
         ["train-model", "catch.zarr", "--out", "runs/catch", "--steps", 1, *small],
-        ["train-policy", "runs/catch", "--out", "runs/catch-policy", "--steps", 1],
+        ["train-policy", "runs/catch", "--out", "runs/catch-policy", "--steps", 1, *small_policy],
     ):
         done = run_wmtk(*command)
         assert done.exit_code == 0, done.stderr

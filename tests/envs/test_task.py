@@ -11,9 +11,16 @@ import numpy as np
 import pytest
 
 import wmtk.envs
-from wmtk.envs import known_tasks, make_env, resolve
+from wmtk.envs import foreign, known_tasks, make_env, resolve, task_of
 from wmtk.envs.options import did_you_mean
-from wmtk.errors import EnvCreationError, MissingDependencyError, SpaceError, TaskError, UsageError
+from wmtk.errors import (
+    ConfigError,
+    EnvCreationError,
+    MissingDependencyError,
+    SpaceError,
+    TaskError,
+    UsageError,
+)
 
 CUSTOM = """
 import gymnasium as gym
@@ -63,10 +70,29 @@ class VectorEnv(CameraEnv):
         return np.full((120, 90, 3), 50, np.uint8)
 
 
+class BlindEnv(VectorEnv):
+    def render(self):
+        raise gym.error.DependencyNotInstalled("pip install glass")
+
+
 class TextEnv(CameraEnv):
     def __init__(self):
         self.observation_space = spaces.Text(10)
         self.action_space = spaces.Discrete(2)
+
+
+class MissionEnv(CameraEnv):
+    def __init__(self):
+        super().__init__()
+        pair = spaces.Tuple([spaces.Discrete(2), spaces.Sequence(spaces.Discrete(2))])
+        inner = spaces.Dict({"hint": spaces.Text(9), "clock": spaces.Discrete(8)})
+        known = self.observation_space.spaces
+        more = {"mission": spaces.Text(10), "inner": inner, "pair": pair}
+        self.observation_space = spaces.Dict({**known, **more})
+
+    def _obs(self):
+        inner = {"hint": "left", "clock": 3}
+        return {**super()._obs(), "mission": "go", "inner": inner, "pair": (1, (0, 1))}
 
 
 class DictActionEnv(CameraEnv):
@@ -147,6 +173,39 @@ def test_entry_points(package: str) -> None:
         resolve("camerra")
 
 
+def test_keys_that_cannot_be_stored_are_named_with_the_option_that_drops_them(package) -> None:
+    with pytest.raises(SpaceError, match="mission: Text spaces") as refused:
+        make_env("my_cameras:MissionEnv")
+    option = "-inner/hint,-mission,-pair/_index_1"
+    assert f"--obs-keys={option}, in Python obs_keys='{option}'" in refused.value.hint
+    env = make_env("my_cameras:MissionEnv", obs_keys=option)
+    obs, _ = env.reset(seed=0)
+    assert env.observation_space.contains(obs)
+    assert obs.keys() == {"grid", "image", "vector", "inner", "pair"}
+    assert obs["inner"] == {"clock": 3}
+    assert obs["pair"] == (1,)
+    assert obs["image"].shape == (64, 64, 3), "what is kept is resized as ever"
+
+
+def test_keys_are_chosen(package: str) -> None:
+    env = make_env("my_cameras:MissionEnv", obs_keys="image,inner/clock")
+    assert env.reset(seed=0)[0].keys() == {"image", "inner"}
+    assert env.observation_space.contains(env.step(env.action_space.sample())[0])
+    with pytest.raises(ConfigError, match="no observation key 'vectr'") as misspelt:
+        make_env("my_cameras:MissionEnv", obs_keys="vectr")
+    assert "Did you mean 'vector'?" in misspelt.value.hint
+    assert make_env("wmtk/Catch-v0", obs_keys="image").observation_space.shape == (64, 64, 1)
+
+
+def test_an_id_of_a_known_package_names_its_module(monkeypatch) -> None:
+    for found, hint in ((None, "pip install minigrid"), (object(), "Did you mean")):
+        monkeypatch.setattr(foreign, "find_spec", lambda _, found=found: found)
+        with pytest.raises(TaskError, match="Unknown task") as unknown:
+            resolve("MiniGrid-Empty-5x5-v0")
+        assert hint in unknown.value.hint
+        assert "'minigrid:MiniGrid-Empty-5x5-v0'" in unknown.value.hint
+
+
 def test_actions_repeat_and_rewards_add_up(package: str) -> None:
     env = make_env("my_cameras:Camera-v0", repeat=3)
     env.reset(seed=0)
@@ -162,6 +221,11 @@ def test_the_rendering_becomes_an_observation(package: str) -> None:
     assert obs["image"].shape == (64, 64, 3)
     assert (obs["image"] == 50).all()
     assert obs["state"].shape == (3,)
+
+
+def test_a_rendering_that_fails_is_said(package: str) -> None:
+    with pytest.raises(EnvCreationError, match="a package: pip install glass"):
+        make_env("my_cameras:BlindEnv", render=True)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +266,9 @@ def test_wrong_tasks_get_the_nearest_right_one(task: str, nearest: str) -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(TaskError, match="'time_limit'"):
         resolve("CartPole-v1", timelimit=3)
-    with pytest.raises(TaskError, match="at least 1"):
+    with pytest.raises(TaskError, match=r'go into kwargs={"gravity": …}'):
+        resolve("CartPole-v1", gravity=3)
+    with pytest.raises(TaskError, match="from 1 to 10000"):
         resolve("CartPole-v1", repeat=0)
     with pytest.raises(TaskError, match="true or false"):
         resolve("CartPole-v1", render="maybe")
@@ -215,6 +281,32 @@ def test_options_are_checked() -> None:
     )
     assert text.kwargs["kwargs"] == {"sutton_barto_reward": 1}
     assert (text.action_repeat, text.kwargs["time_limit"]) == (2, None)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"size": "9" * 5000},  # more digits than Python reads
+        {"size": "[" * 100_000},
+        {"kwargs": '{"a":' + "[" * 100_000},
+        {"kwargs": '{"a":' * 900 + "1" + "}" * 900},
+    ],
+)
+def test_texts_that_are_no_options_are_refused(values) -> None:
+    """They may be from a file, whose depth is checked only where it is not text."""
+    recorded = {**resolve("CartPole-v1").settings, **values}
+    for wrong in (lambda: resolve("CartPole-v1", **values), lambda: task_of(recorded)):
+        with pytest.raises(TaskError, match="makes no sense") as refused:
+            wrong()
+        assert len(refused.value.message) < 300
+
+
+def test_options_that_are_nested_too_deeply_are_refused() -> None:
+    nested: dict[str, object] = {}
+    for _ in range(2000):
+        nested = {"a": nested}
+    with pytest.raises(TaskError, match="cannot be stored"):
+        resolve("CartPole-v1", kwargs=nested)
 
 
 def test_settings_are_ready_for_json() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import json
 import os
 import signal
@@ -128,6 +129,36 @@ def _create(root: Path, acknowledge: Acknowledge) -> None:
         acknowledge("create")
 
 
+def save_checkpoint(root: Path, step: int, number: int, *, best: bool = False) -> None:
+    """A checkpoint whose whole content follows from its number."""
+    import torch
+
+    from wmtk.training.checkpoint import Checkpoints
+
+    tensors = {"x": torch.full((500,), float(number))}
+    Checkpoints(root, keep=2).save(step, tensors, {"number": number}, best=best)
+
+
+def _save(root: Path, acknowledge: Acknowledge) -> None:
+    save_checkpoint(root, 5, 5, best=True)
+    acknowledge("5")
+
+
+def _save_again(root: Path, acknowledge: Acknowledge) -> None:
+    save_checkpoint(root, 4, 40)
+    acknowledge("40")
+
+
+def _save_the_same(root: Path, acknowledge: Acknowledge) -> None:
+    save_checkpoint(root, 4, 4)
+    acknowledge("4")
+
+
+def _save_first(root: Path, acknowledge: Acknowledge) -> None:
+    save_checkpoint(root / "new", 1, 1, best=True)
+    acknowledge("1")
+
+
 OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "append": _append,
     "append_evicting": _append,  # on a dataset that is at its capacity
@@ -137,6 +168,10 @@ OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "delete_tag": _delete_tag,
     "snapshot": _snapshot,
     "create": _create,
+    "save": _save,
+    "save_again": _save_again,
+    "save_the_same": _save_the_same,
+    "save_first": _save_first,
 }
 
 
@@ -144,6 +179,8 @@ def serve() -> None:
     """Fork a process per line of stdin; tell its id at once and its exit status at the end."""
     for line in sys.stdin:
         request = json.loads(line)
+        if request["operation"].startswith("save"):  # before the fork: imports take a second
+            importlib.import_module("wmtk.training.checkpoint")
         child = os.fork()
         if child == 0:
             _stopped_child(OPERATIONS[request["operation"]], Path(request["root"]), request["acks"])

@@ -129,7 +129,7 @@ def test_the_order_is_that_of_the_commits_not_of_the_clock(
         dataset._log.snapshot(dataset._state)
     assert numbers_in(root) == list(range(2, 9))
     assert numbers_in(root, tag="t") == list(range(8))
-    times = [entry["created"] for entry in created(root)]
+    times = [part.created for part in created(root)]
     assert times != sorted(times)
 
 

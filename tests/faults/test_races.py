@@ -185,11 +185,11 @@ def test_a_tag_that_is_deleted_while_tags_are_read_is_left_out(
         dataset.tag("b")
         read, deleted = durable.read_bytes, []
 
-        def late(path):
+        def late(path, **options):
             if path.name == "a.json" and not deleted:
                 deleted.append(path)
                 path.unlink()
-            return read(path)
+            return read(path, **options)
 
         monkeypatch.setattr(durable, "read_bytes", late)
         assert [tag.name for tag in dataset.tags()] == ["b"]

@@ -34,18 +34,27 @@ def test_the_cell_in_numpy(layer_norm) -> None:
         np.random.default_rng(1).normal(size=(2, 4)),
     )
     parts = np.concatenate([x, h], 1) @ cell.linear.weight.detach().numpy().T
+    parts = parts + cell.linear.bias.detach().numpy()
     if layer_norm:
         mean, var = parts.mean(1, keepdims=True), parts.var(1, keepdims=True)
         weight, bias = cell.norm.weight.detach().numpy(), cell.norm.bias.detach().numpy()
         parts = (parts - mean) / np.sqrt(var + 1e-3) * weight + bias
-    else:
-        parts = parts + cell.linear.bias.detach().numpy()
     reset, candidate, update = np.split(parts, 3, axis=1)
     sigmoid = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
     candidate, update = np.tanh(sigmoid(reset) * candidate), sigmoid(update - 1)
     expected = update * candidate + (1 - update) * h
     found = cell(torch.tensor(x), torch.tensor(h)).detach().numpy()
     np.testing.assert_allclose(found, expected)
+
+
+def test_the_bias_comes_before_the_layer_norm() -> None:
+    """Parts 0, 3, −3 of variance 6 become 0, ±3/√6.001 = ±1.22464, whatever the inputs."""
+    cell = GRUCell(1, 1, layer_norm=True).double()
+    torch.nn.init.zeros_(cell.linear.weight)
+    cell.linear.bias.data = torch.tensor([0.0, 3.0, -3.0], dtype=torch.float64)
+    h = cell(torch.full((1, 1), 7.0).double(), torch.ones(1, 1).double())
+    # 1 + sigmoid(−1.22464 − 1) · (tanh(sigmoid(0) · 1.22464) − 1) = 1 − 0.097559 · 0.454237
+    assert h.item() == pytest.approx(0.955685, abs=1e-6)
 
 
 @pytest.mark.parametrize("layer_norm", [True, False])

@@ -142,7 +142,7 @@ def test_the_scale_of_the_divergence_may_follow_a_schedule() -> None:
         shares.append(float(metrics["loss/kl"] / metrics["kl"]))
     assert shares == pytest.approx([0.0, 0.1, 0.5, 0.5])
     for wrong in (-1.0, float("nan"), ramp | {"end": -0.5}):
-        with pytest.raises(ConfigError, match=r"kl_scale.* not negative"):
+        with pytest.raises(ConfigError, match=r"kl_scale.*(not negative|finite)"):
             TINY.changed({"kl_scale": wrong})
 
 
@@ -204,11 +204,7 @@ def test_an_image_of_another_size_is_refused_with_what_to_do() -> None:
         WorldModel(TINY, {"image": ArraySpec("box", (84, 84, 1), "uint8")}, 3)
 
 
-@pytest.mark.parametrize("shape", [(64, 64), (64, 64, 2), (84, 84, 4, 1)])
-def test_pictures_of_an_unknown_kind_are_not_learnt_as_numbers(shape) -> None:
-    keys = {"image": IMAGE, "depth": ArraySpec("box", shape, "uint8")}
-    with pytest.raises(ConfigError, match="'depth' looks like an image"):
-        WorldModel(TINY, keys, 3)
+def test_grids_of_symbols_are_learnt_as_numbers() -> None:
     symbols = {"image": IMAGE, "grid": ArraySpec("box", (7, 7), "uint8")}
     assert WorldModel(TINY, symbols, 3).vector_size == 49
 

@@ -9,9 +9,14 @@ import sys
 import pytest
 import yaml
 
-from wmtk.cli.train_model import _blindness
-from wmtk.datasets import Dataset
+import wmtk
+from wmtk.cli.model_verdict import SAMPLES, WINDOWS
+from wmtk.datasets import Dataset, Source, durable
+from wmtk.errors import RunError
+from wmtk.training.listing import line_of
+from wmtk.training.precision import settled
 from wmtk.training.run import Run
+from wmtk.training.train_model import train_model
 
 
 @pytest.fixture
@@ -49,26 +54,54 @@ def test_it_trains_tells_and_resumes(train, tmp_path) -> None:
     assert f"tensorboard--logdir{tmp_path / 'run'}" in printed
     assert f'wmtk.load("{tmp_path / "run"}")' in printed
     assert "held out" in resumed.stdout
+    words = " ".join(resumed.stdout.split())
+    assert "The data's mean return -" in words
+    assert "12 episodes): random -1.74: no better than random play." in words
     assert len((tmp_path / "run" / "command.txt").read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize(
-    ("kl", "entropy", "steps", "advice"),
-    [
-        (0.01, 40.0, 500, "go on with --resume"),
-        (0.01, 0.02, 500, "begin anew with another --seed"),
-        (0.01, 0.02, 499, None),
-        (0.20, 0.02, 500, None),
-    ],
-)
-def test_a_model_that_ignores_what_it_sees_is_told_of(kl, entropy, steps, advice) -> None:
-    report = {"val/kl": kl, "val/entropy/posterior": entropy, "val/codes/perplexity": 1.0}
-    said = _blindness({"steps": steps, "held_out": report})
-    assert (said is None) == (advice is None)
-    if said:
-        assert advice in said
-        assert "its KL is 0.01 nats" in said
-    assert _blindness({"steps": steps, "held_out": None}) is None
+@pytest.mark.parametrize("fraction", [0.3, 0.0])
+def test_collapsed_latents_are_warned_of(train, tmp_path, monkeypatch, fraction) -> None:
+    """With held-out data and without any."""
+    monkeypatch.setattr("wmtk.training.collapse.BY_NOW", 2)
+    monkeypatch.setattr("wmtk.training.collapse.UNUSED", 1e9)
+    done = train("--steps", 2, "--val-fraction", fraction)
+    assert done.exit_code == 0, done.stderr
+    assert "warning: the latents have collapsed" in done.stderr
+    assert " nats. Small models may" in done.stderr
+
+
+def test_a_short_verdict_ends_it(train, catch, tmp_path, run_wmtk) -> None:
+    done = train("--steps", 2, "--val-fraction", 0.5, "--json")
+    assert done.exit_code == 0, done.stderr
+    short = json.loads(done.stdout)["verdict"]
+    assert short["command"] == f"wmtk viz report {tmp_path / 'run'} {catch}"
+    assert "episodes held out of training" in short["description"]
+    assert short["verdict"]["grade"] == "bad"  # after two updates
+    horizon = Run(tmp_path / "run").config()["behaviour"]["horizon"]
+    few = ("--windows", WINDOWS, "--samples", SAMPLES, "--horizon", horizon)
+    whole = run_wmtk("viz", "metrics", tmp_path / "run", catch, *few, "--json")
+    assert json.loads(whole.stdout)["verdict"] == short["verdict"]
+
+    printed = " ".join(train("--steps", 3, "--resume").stdout.split())
+    assert "for training a policy:" in printed
+    assert "! Not reliable for a single step" in printed
+    assert "+ " not in printed  # what is good is left to the report
+    assert "The whole report: wmtk viz report" in printed
+
+
+def test_without_held_out_episodes_the_verdict_is_on_training_data(train) -> None:
+    done = train("--steps", 1, "--val-fraction", 0)
+    assert "the model was trained on them, none was held out" in " ".join(done.stdout.split())
+    assert "for training a policy:" in done.stdout
+
+
+def test_episodes_that_are_too_short_for_a_verdict(train, make_dataset) -> None:
+    data = make_dataset("short.zarr", lengths=(4,) * 12)
+    done = train("--steps", 1, data=(data.path,))
+    assert done.exit_code == 0, done.stderr
+    assert "No verdict on the model: No episode has more than 5 rows" in done.stderr
+    assert "for training a policy" not in done.stdout
 
 
 def test_a_finished_run_says_that_it_is(train, tmp_path) -> None:
@@ -216,3 +249,89 @@ def test_without_torch_it_says_what_to_install(catch, tmp_path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "wmtk[train]" in done.stderr
+
+
+def test_resuming_with_a_preset_keeps_what_was_set_beside_it(train, tmp_path) -> None:
+    def settings():
+        return Run(tmp_path / "run").config()
+
+    assert train("--steps", 1, "--preset", "tiny", "--set", "optimizer.rate=0.0005").exit_code == 0
+    before = settings()
+    same = train("--steps", 2, "--resume", "--preset", "tiny", settings=False)
+    assert same.exit_code == 0, same.stderr
+    assert "From now on" not in same.stderr
+    (kept,) = [line for line in same.stderr.splitlines() if "keeps what is not of a preset" in line]
+    assert "model.depth" in kept
+    assert "optimizer.rate" in kept
+    assert settings() == before
+
+    other = train("--steps", 3, "--resume", "--preset", "montezuma", settings=False)
+    assert other.exit_code == 0, other.stderr
+    for line in ("model.discount is 0.99; it was 0.95", "optimizer.warmup is 0; it was 300"):
+        assert f"From now on {line}." in other.stderr
+    after = settings()
+    assert after["preset"] == "montezuma"
+    assert after["optimizer"]["rate"] == 0.0005
+    assert after["model"]["depth"] == 2
+    again = train("--steps", 4, "--resume", "--set", "optimizer.rate=0.0001", settings=False)
+    assert "From now on optimizer.rate is 0.0001; it was 0.0005." in again.stderr
+
+
+def test_a_run_that_knows_no_preset_keeps_all_settings(train, config, dataset, tmp_path) -> None:
+    plain = config.changed({"preset": None})
+    train_model([Source(dataset)], tmp_path / "run", plain, steps=1)
+    done = train("--steps", 2, "--resume", "--preset", "atari", settings=False)
+    assert done.exit_code == 0, done.stderr
+    assert Run(tmp_path / "run").settings == settled(plain, "cpu")
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("--set", "model.rssm.deter=9"),
+        ("--set", "model.discount_scale=0"),
+        ("--set", "optimizer.warmup=7", "--seed", "3"),
+        ("--set", "optimizer.warmup=7", "--val-fraction", "0.5"),
+    ],
+)
+def test_refused_changes_are_not_announced(train, tmp_path, refused) -> None:
+    assert train("--steps", 1).exit_code == 0
+    before = (tmp_path / "run" / "config.yaml").read_bytes()
+    done = train("--steps", 2, "--resume", *refused, settings=False)
+    assert done.exit_code == 1
+    assert "From now on" not in done.stderr
+    assert (tmp_path / "run" / "config.yaml").read_bytes() == before
+
+
+def test_an_edited_config_is_refused_with_the_way_out(train, tmp_path) -> None:
+    assert train("--steps", 1).exit_code == 0
+    path = tmp_path / "run" / "config.yaml"
+    original = path.read_text()
+    for text in (original.replace("rate: 0.001", "rate: 0.002"), original.partition("\n")[2]):
+        path.write_text(text)
+        with pytest.raises(RunError, match=r"config\.yaml was edited") as caught:
+            wmtk.load(tmp_path / "run")
+        assert "--resume --set NAME=VALUE" in caught.value.hint
+        assert line_of(tmp_path / "run").state == "damaged"
+    path.write_text(original)
+    changed = train("--steps", 2, "--resume", "--set", "optimizer.rate=0.002", settings=False)
+    assert changed.exit_code == 0, changed.stderr
+    assert wmtk.load(tmp_path / "run").step == 2
+
+
+def test_a_run_from_before_checksums_still_works(train, tmp_path) -> None:
+    assert train("--steps", 1).exit_code == 0
+    path = tmp_path / "run"
+    about = json.loads((path / "run.json").read_text())
+    del about["sealed_config"], about["checksum"]
+    (path / "run.json").write_text(json.dumps(durable.sealed(about)))
+    plain = (path / "config.yaml").read_text().partition("\n")[2]
+    (path / "config.yaml").write_text(plain.replace("preset: tiny\n", ""))
+    (state,) = path.glob("checkpoints/*/state.json")
+    document = json.loads(state.read_text())
+    del document["bytes"], document["checksum"], document["state"]["owes_test"]
+    state.write_text(json.dumps(durable.sealed(document)))
+    assert wmtk.load(path).step == 1
+    resumed = train("--steps", 2, "--resume", "--set", "optimizer.warmup=7", settings=False)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert Run(path).settings.optimizer.warmup == 7

@@ -119,6 +119,11 @@ def test_a_run_is_scored_in_its_own_task(run_wmtk, runs) -> None:
     assert record["reached"]["optimal"] == pytest.approx(expected)
     expected, real, excess = (record["imagined"][k] for k in ("expected", "real", "excess"))
     assert excess["mean"] == pytest.approx(expected["mean"] - real["mean"])
+    sentence = record["comparison"]["sentence"]
+    assert sentence.startswith("Mean return ")
+    assert "random -1.74" in sentence
+    assert "than random play" in sentence
+    assert sentence in words
     read = Evaluation.from_json(record)
     assert read.returns == tuple(record["returns"])
 

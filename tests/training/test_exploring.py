@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -31,7 +33,7 @@ def test_an_ensemble_may_begin_where_another_run_had_none(dataset, small) -> Non
     other = Agent(small, dataset.schema, 0, CPU)
     saved = other.policy.tensors() | other.model.tensors()
     agent = Agent(small.changed({"behaviour.explore": "disagreement"}), dataset.schema, 5, CPU)
-    agent.take_over(Checkpoint(1, saved, {}, ""))
+    agent.take_over(Checkpoint(1, saved, {}, "", Path()))
     weight = agent.policy.trainer.behaviour.actor.out.weight
     assert torch.equal(weight, saved["behaviour/actor.out.weight"])
     weight = agent.model.model.reward_head.out.weight

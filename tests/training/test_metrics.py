@@ -119,6 +119,22 @@ def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> N
     assert terms["loss"] == report["loss/constant_free"]
 
 
+@pytest.mark.parametrize("free_nats", [0.0, 1e3])
+def test_kl_is_in_nats_before_scales_and_free_nats(dataset, config, free_nats) -> None:
+    changed = config.changed({"model.kl_scale": 3.0, "model.free_nats": free_nats})
+    trainer = ModelTrainer(changed, dataset.schema, torch.device("cpu"))
+    inputs = trainer.inputs(SequenceSampler(dataset, batch_size=2, length=6).sample())
+    with torch.no_grad():
+        torch.manual_seed(0)
+        report = trainer.report([trainer.evaluate(inputs, 1)])
+        torch.manual_seed(0)
+        post, rssm = trainer.model.observe(inputs), trainer.model.rssm
+        nats = rssm.latent.kl(post.stats, rssm.prior(post.deter))[inputs.mask].mean().item()
+    assert report["kl"] == pytest.approx(nats, rel=1e-4)
+    assert trainer.terms(report)["kl"] == report["kl"]  # in the progress line
+    assert report["loss/kl"] == pytest.approx(3 * max(nats, free_nats), rel=1e-4)
+
+
 def test_several_batches_are_reported_by_their_mean(dataset, config) -> None:
     trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
     sampler = SequenceSampler(dataset, batch_size=2, length=6)

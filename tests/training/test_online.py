@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from dataclasses import replace
 from statistics import fmean
@@ -10,16 +12,19 @@ import numpy as np
 import pytest
 import torch
 
+from wmtk.cli.online import _steps_of
 from wmtk.collect import task_of
 from wmtk.datasets import Dataset, SequenceSampler, Source
 from wmtk.datasets.validate import validate
 from wmtk.envs import resolve
 from wmtk.errors import RunError, UsageError
+from wmtk.training.beginning import require_data, require_updates
 from wmtk.training.data import make_sampler
 from wmtk.training.loading import load
 from wmtk.training.metrics import read_metrics
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.online import online
+from wmtk.training.presets import PRESETS, training_config
 from wmtk.training.replay import Replay, played, replay_of
 from wmtk.training.run import Run
 from wmtk.training.train_model import train_model
@@ -325,6 +330,86 @@ def test_what_cannot_work_is_refused_and_leaves_nothing(config, tmp_path) -> Non
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("steps", "changes"),
+    [
+        (75, {"online.pretrain": 0}),
+        (900, {"online.prefill": 1000}),
+        (1000, {"online.prefill": 1000, "online.pretrain": 0}),
+        (1, {"online.prefill": 1000, "online.pretrain": 1}),
+        (10, {"online.pretrain": 0}),
+    ],
+)
+def test_hints_fit_the_settings_and_work(config, steps, changes) -> None:
+    config = config.changed(changes)
+    with pytest.raises(UsageError) as caught:
+        require_updates(config, steps)
+    options = dict(re.findall(r"--(?:set )?(\S+?)[ =](\d+)", caught.value.hint))
+    assert require_updates(config, int(options.pop("steps"))) > 0
+    for name, value in options.items():
+        assert int(value) not in (config.online.prefill, 0)
+        assert require_updates(config.changed({name: int(value)}), steps) > 0
+    assert bool(options) == (steps > 10 or bool(config.online.pretrain))
+    with pytest.raises(UsageError) as caught:
+        require_data(config.changed({"online.prefill": 0}), [], steps)
+    (value,) = re.findall(r"online.prefill=(\d+)", caught.value.hint)
+    assert 0 < int(value) <= max(steps, 1)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_default_steps_are_enough_for_each_preset(preset) -> None:
+    for changes in ({}, {"online.prefill": 123_456}):
+        config = training_config(preset, overrides=changes)
+        steps = _steps_of(None, config.online)
+        assert require_updates(config, steps) > 1000
+        assert steps <= max(20_000, 10 * config.online.prefill)
+
+
+ENDLESS = """
+import gymnasium as gym
+import numpy as np
+
+
+class Endless(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), {}
+
+    def step(self, action):
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32), 1.0, False, False, {}
+"""
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_an_endless_task_is_played_for_so_many_steps(
+    config, tmp_path, monkeypatch, run_wmtk, background
+) -> None:
+    """Also by random play, by the tests, after resuming, and by `wmtk eval`."""
+    monkeypatch.setattr("wmtk.collect.play.LONGEST_EPISODE", 90)
+    (tmp_path / "endless_envs.py").write_text(ENDLESS)
+    monkeypatch.syspath_prepend(tmp_path)
+    task = resolve("endless_envs:Endless")
+    small = config.changed({"online.envs": 2, "online.pretrain": 1})
+    out = tmp_path / "run"
+    online(task, out, small, steps=140, workers=0, background=background)
+    assert played(out) == replay_of(out).num_steps == 140
+    assert (replay_of(out).episodes.end == 2).all()
+    assert max(replay_of(out).episodes.length) <= 90
+    tests = [r["eval/length"] for r in read_metrics(out) if "eval/length" in r]
+    longest = max(replay_of(out).episodes.length)
+    assert tests
+    assert max(tests) <= longest < 90, "tests are no longer than the data"
+    trusted = ("--trust-env", "endless_envs:Endless", "--episodes", 2, "--workers", 0)
+    done = run_wmtk("eval", out, *trusted, "--json")
+    assert json.loads(done.stdout)["length"]["mean"] == longest, done.stderr
+    assert f"cut after {longest}" in done.stderr
+    online(task, out, small, steps=180, workers=0, background=background, resume=True)
+    assert played(out) == 180
+
+
 # --- while it runs ---
 
 
@@ -360,10 +445,13 @@ def test_the_returns_of_random_play_are_reported_too(config, tmp_path) -> None:
     online(CATCH, out, logged, steps=400, resume=True)
     # Three episodes at once, then one; two more end after the last update.
     assert len(returns()) == 6
-    assert reported() == pytest.approx([fmean(returns()[:3]), returns()[3]])
+    assert reported() == pytest.approx([fmean(returns()[:3]), returns()[3], fmean(returns()[4:])])
+    lines = (out / "metrics.jsonl").read_text()
+    online(CATCH, out, logged, steps=400, resume=True)
+    assert (out / "metrics.jsonl").read_text() == lines  # each episode once
     online(CATCH, out, logged, steps=600, resume=True)
     assert len(returns()) == 8
-    assert reported()[2:] == pytest.approx([returns()[6]])
+    assert reported()[3:] == pytest.approx(returns()[6:])
 
 
 def test_others_use_the_replay_meanwhile(config, tmp_path) -> None:

@@ -75,9 +75,10 @@ def test_metrics_of_an_online_run(online, run_wmtk, tmp_path) -> None:
 
 def test_options_of_the_task_and_of_the_beginning(online, run_wmtk, catch, small, tmp_path) -> None:
     model = tmp_path / "model"
-    train = ["train-model", catch, "--out", model, "--steps", 1, *small, *SMALL[:6]]
+    train = ["train-model", catch, "--out", model, "--steps", 1, *small]
     assert run_wmtk(*train).exit_code == 0
     begin = ["--init", model, "--data", f"{catch}=2", "--set", "online.prefill=0", "--steps", 20]
+    begin += SMALL[:6]  # what train-model has no use for
     options = [*begin, "--task-set", "repeat=2", "--envs", 2, "--explore", "disagreement"]
     # Without a preset, the settings are those of the model.
     done = online(*options, set_up=("--set", "online.every=10", "--set", "online.episodes=0"))
@@ -111,7 +112,11 @@ def test_what_makes_no_sense_is_refused(online, tmp_path) -> None:
 def test_runs_are_listed_with_their_state_and_score(
     online, run_wmtk, catch, small, tmp_path, monkeypatch
 ) -> None:
-    assert online("--steps", 160, out="here/agent").exit_code == 0
+    monkeypatch.setattr("wmtk.training.collapse.BY_NOW", 2)
+    monkeypatch.setattr("wmtk.training.collapse.UNUSED", 1e9)
+    done = online("--steps", 160, out="here/agent")
+    assert done.exit_code == 0
+    assert "the latents have collapsed" in done.stderr
     model = ["train-model", catch, "--out", tmp_path / "here" / "model", *small, "--steps", 3]
     assert run_wmtk(*model).exit_code == 0
     broken = tmp_path / "here" / "broken"
@@ -125,11 +130,17 @@ def test_runs_are_listed_with_their_state_and_score(
     assert (agent["updates"], agent["steps"], agent["measure"]) == (8, 237, "return")
     assert (world["kind"], world["state"], world["measure"]) == ("model", "finished", "loss")
     assert world["best"] > 0
+    assert world["last"] >= world["best"]
+    assert "random play" in world["comparison"]["judgment"]
+    assert "random -1.74, the data " in agent["comparison"]["sentence"]
     with Run(tmp_path / "here" / "agent").held():
         monkeypatch.chdir(tmp_path / "here")
         shown = run_wmtk("runs")
     words = " ".join(shown.stdout.split())
     assert "agent online running wmtk/Catch-v0 8 237 return" in words
+    for line in (agent, world):
+        assert line["comparison"]["sentence"] in words  # in lines of their own, not in a column
+    assert world["comparison"]["sentence"].startswith("The data's mean return")
     assert run_wmtk("runs", tmp_path / "nowhere").exit_code == 2
     empty = tmp_path / "empty"
     empty.mkdir()

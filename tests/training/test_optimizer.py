@@ -5,6 +5,7 @@ import torch
 
 from wmtk.models.schedules import Linear, value
 from wmtk.training.optimizer import Optimizer, OptimizerConfig
+from wmtk.training.presets import PRESETS, training_config
 
 
 def test_every_update_shrinks_the_weights_whatever_the_rate() -> None:
@@ -28,6 +29,52 @@ def test_the_first_step_of_adam_by_hand() -> None:
     optimizer = Optimizer(OptimizerConfig(rate=0.1, eps=1e-5, decay=0.0), [weight])
     optimizer.update((2 * weight).sum(), 0)
     assert weight.item() == pytest.approx(1 - 0.1 * 2 / (2 + 1e-5))
+
+
+@pytest.mark.parametrize(
+    ("gradient", "steps"),
+    [  # of a constant gradient g: g / (|g| + ε / √(1 − 0.999ᵗ)) in update t
+        (1.0, [0.999683872, 0.999776387, 0.999817369]),
+        (1e-3, [0.759746927, 0.817219397, 0.845546895]),
+        (-1e-4, [-0.240253073, -0.308964106, -0.353776037]),
+        (1e-5, [0.030653430, 0.042796780, 0.051903527]),
+        (1e-7, [0.000316128, 0.000446903, 0.000547150]),
+    ],
+)
+def test_the_eps_of_the_reference_by_hand(gradient: float, steps: list[float]) -> None:
+    weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    config = OptimizerConfig(rate=1.0, eps=1e-5, decay=0.0, eps_before_correction=True)
+    optimizer, found = Optimizer(config, [weight]), []
+    for step in range(1, 4):
+        before = weight.item()
+        optimizer.update((gradient * weight).sum(), step)
+        found.append(before - weight.item())
+    assert found == pytest.approx(steps, rel=1e-5)
+
+
+def test_the_eps_of_the_reference_when_gradients_change() -> None:
+    """Kingma and Ba's ε̂: θ −= α·√(1 − β₂ᵗ)/(1 − β₁ᵗ) · m / (√v + ε); g = 1e-3, 3e-3, −1e-3.
+
+    t=1: m = 1.00e-4, v = 1e-9;        0.0316228/0.1   · 1.00e-4 / (3.16228e-5 + 1e-5) = 0.759747
+    t=2: m = 3.90e-4, v = 9.999e-9;    0.0447102/0.19  · 3.90e-4 / (9.99950e-5 + 1e-5) = 0.834344
+    t=3: m = 2.51e-4, v = 1.0989e-8;   0.0547449/0.271 · 2.51e-4 / (1.04828e-4 + 1e-5) = 0.441569
+    """
+    weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    config = OptimizerConfig(rate=1.0, eps=1e-5, decay=0.0, eps_before_correction=True)
+    optimizer, found = Optimizer(config, [weight]), []
+    for step, gradient in enumerate((1e-3, 3e-3, -1e-3), 1):
+        before = weight.item()
+        optimizer.update((gradient * weight).sum(), step)
+        found.append(before - weight.item())
+    assert found == pytest.approx([0.759747, 0.834344, 0.441569], rel=1e-5)
+
+
+def test_the_paper_presets_place_eps_as_the_reference() -> None:
+    for name in PRESETS:
+        config = training_config(name)
+        behaviour = config.behaviour
+        every = (config.optimizer, behaviour.actor, behaviour.critic, behaviour.ensemble)
+        assert {each.eps_before_correction for each in every} == {name != "tiny"}, name
 
 
 def test_the_rate_warms_up() -> None:

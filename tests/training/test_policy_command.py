@@ -48,6 +48,7 @@ def test_train_resume_and_play(run_wmtk, model, catch, tmp_path) -> None:
     assert test["step"] == 3
     assert -5 <= test["eval/return"] <= 5
     assert {"eval/imagined", "eval/discounted"} <= test.keys()
+    assert "random -1.74, the data " in report["comparison"]["sentence"]
     done = run_wmtk("train-policy", model, "--out", run, "--steps", 3, "--resume")
     assert done.exit_code == 0
     assert "finished" in done.stderr
@@ -91,7 +92,7 @@ def test_without_a_test_there_is_the_command_for_one(run_wmtk, model, tmp_path) 
 
 
 def test_a_task_that_cannot_be_played_is_said_so(run_wmtk, model, tmp_path, monkeypatch) -> None:
-    def missing(*_) -> None:
+    def missing(*_, **__) -> None:
         raise TaskError("There is no task 'their_lab:Robot-v0'.")
 
     monkeypatch.setattr("wmtk.collect.task_of", missing)

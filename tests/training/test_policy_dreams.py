@@ -10,7 +10,7 @@ import torch
 
 import wmtk
 from wmtk.datasets import Dataset, Source
-from wmtk.training.batches import to_inputs, whole_episode
+from wmtk.training.batches import whole_episode
 from wmtk.training.loading import LoadedAgent
 from wmtk.training.openloop import window
 from wmtk.training.presets import training_config
@@ -43,7 +43,7 @@ def test_a_dream_follows_the_actor(agent) -> None:
         assert part.shape == (1, 2, 4)
     # The same states once more, from the actions that were taken.
     torch.manual_seed(5)
-    inputs = to_inputs(batch, model.actions, model.device)
+    inputs = model.inputs_of(batch)
     seen = model.model.observe(window(inputs, slice(0, 3)))
     first = model.behaviour.act(seen.feat[:, -1], sample=False)
     np.testing.assert_array_equal(model.actions.decode(first)[0], found.action[0, 0, 0])

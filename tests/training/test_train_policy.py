@@ -13,11 +13,11 @@ import wmtk
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.errors import ConfigError, RunError, SchemaMismatchError
-from wmtk.training.checkpoint import module_tensors
 from wmtk.training.listing import runs_under
 from wmtk.training.playing import Playing
 from wmtk.training.presets import TrainingConfig
 from wmtk.training.run import Run
+from wmtk.training.saved_tensors import module_tensors
 from wmtk.training.train_model import train_model
 from wmtk.training.train_policy import train_policy
 

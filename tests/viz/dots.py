@@ -82,6 +82,10 @@ class DotModel:
     lying_reward: bool = False
     schema: Schema = SCHEMA
     gamma: float | None = 0.9
+    policy_horizon: int = 15
+
+    def prepared(self, batch: Batch) -> Batch:
+        return batch
 
     def watch(self, batch: Batch, seed: int = 0) -> Seen:
         place = find(batch.obs["image"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image as PillowImage
@@ -58,6 +60,12 @@ def test_both_pictures_are_sharp_and_at_the_same_step(recording, view):
     for step, frame in enumerate(drawn):
         assert (frame[TOP : TOP + SIDE, MARGIN : MARGIN + SIDE] == 10 * step).all()
         assert (frame[TOP : TOP + SIDE, second : second + SIDE] == 10 * step + 5).all()
+
+
+def test_what_the_model_saw_stands_beside_what_it_made_of_it(recording, view):
+    seen = np.full((10, 16, 16, 1), 77, np.uint8)
+    frame = next(draw(replace(recording, seen={"image": seen}), view))
+    assert (frame[TOP : TOP + SIDE, MARGIN : MARGIN + SIDE] == 77).all()
 
 
 def test_only_the_last_frame_has_the_end(recording, view):

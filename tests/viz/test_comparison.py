@@ -43,6 +43,8 @@ def test_worse_models_are_found_worse(right: Evidence) -> None:
     assert rows["reward, seen"].says(lying) == "worse"
     assert rows["image: actions, dB"].says(blind) == "worse"
     assert rows["reward, seen"].says(blind) == "within noise"
+    assert rows["returns over 15 steps, correlation"].says(lying) == "worse"
+    assert rows["returns over 15 steps, correlation"].says(frozen) == "within noise"
     assert rows["image: skill"].values[0] == pytest.approx(1)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from wmtk.viz.evaluation import Evaluation, evaluate
 from wmtk.viz.evidence import gather
+from wmtk.viz.grades import MARKS
 from wmtk.viz.metrics.frames import PSNR_MOST
 from wmtk.viz.verdict import verdict
 
@@ -22,7 +23,7 @@ def judge(model: DotModel) -> Evaluation:
 
 
 def words(found: Evaluation) -> str:
-    return "\n".join(("+ " if f.good else "! ") + f.text for f in verdict(found))
+    return "\n".join(f"{MARKS[f.grade]} {f.text}" for f in verdict(found).findings)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_a_right_model_is_found_right(right: Evaluation) -> None:
     assert right.codes.information[0] == pytest.approx(np.log(right.codes.perplexity[0]))
     assert right.factors["place"].probes["z"].score > 0.99
     assert "!" not in words(right)
-    assert words(right).startswith("+ Trust this model to 16 steps, which is as far as was looked.")
+    assert words(right).startswith("+ Reliable for 16 steps, the longest horizon tested.")
 
 
 def test_the_factor_is_in_the_codes(right: Evaluation) -> None:
@@ -59,7 +60,7 @@ def test_the_factor_is_in_the_codes(right: Evaluation) -> None:
 def test_a_model_that_ignores_actions() -> None:
     found = judge(DotModel(blind_to_actions=True))
     assert abs(found.obs["image"].actions_overall.value) < 1e-9
-    assert "! Actions hardly matter" in words(found)
+    assert "! Predictions hardly depend on the actions" in words(found)
     assert found.trusted <= found.usable < 16
     assert found.trusted < 5
 
@@ -68,8 +69,8 @@ def test_a_frozen_decoder() -> None:
     found = judge(DotModel(frozen_decoder=True))
     assert found.trusted == 0
     assert found.obs["image"].informed_ceiling.value < 0
-    assert "! Do not trust this model" in words(found)
-    assert "! It does not show what it sees" in words(found)
+    assert "! Not reliable for a single step" in words(found)
+    assert "! Reconstructions of image explain 0%" in words(found)
 
 
 def test_a_collapsed_posterior() -> None:
@@ -86,7 +87,7 @@ def test_a_collapsed_posterior() -> None:
 def test_a_reward_head_that_lies() -> None:
     found = judge(DotModel(lying_reward=True))
     assert found.reward_seen.correlation.value < -0.8
-    assert "! Reward is predicted badly" in words(found)
+    assert "! Rewards are predicted badly" in words(found)
     assert found.trusted == 16  # the pictures are right
 
 
@@ -149,7 +150,7 @@ def test_one_window_is_enough_for_numbers() -> None:
     assert np.isnan(found.obs["image"].skill.low).all()
     assert np.isnan(found.obs["image"].spread_skill.value).all()
     assert found.factors["place"].probes == {}
-    assert "Trust" in words(found)
+    assert "? Only 1 episode measured: there are no intervals." in words(found)
 
 
 def test_places_are_where_they_are_drawn() -> None:

@@ -7,9 +7,9 @@ import pytest
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from wmtk.viz import metrics
+from wmtk.viz.intervals import spoken, within
 from wmtk.viz.metrics import Bootstrap, Estimate, Usable
 from wmtk.viz.metrics.frames import PSNR_MOST
-from wmtk.viz.verdict import spoken, within
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_sensitivity_is_a_mean_difference() -> None:
 
 def test_numbers_with_their_intervals_for_readers() -> None:
     found = metrics.Estimate(*(np.asarray(x) for x in (-0.001, -0.251, 0.249)))
-    assert spoken(found) == "-0.00 (-0.25 to 0.25)"
+    assert spoken(found) == "0.00 (-0.25 to 0.25)"
     assert within(found) == "0.00 ±.25"
     nothing = np.asarray(np.nan)
     assert within(metrics.Estimate(np.asarray(1.25), nothing, nothing), 1) == "1.2"

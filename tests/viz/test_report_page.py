@@ -131,7 +131,7 @@ def test_all_that_is_promised_is_there(path: Path) -> None:
     assert re.findall(r'<section id="(\w+)"', page) == list(SECTIONS)
     for name in SECTIONS:
         assert f'href="#{name}"' in page
-    for words in ("Trust this model", "of codes are dead", "Reward is predicted well", "z0"):
+    for words in ("Good for training a policy", "of the codes are dead", "Rewards are", "z0"):
         assert words in page, words
     assert page.count("data:video/webm;base64,") == 4
     assert "alert(1)</script>" not in page
@@ -299,6 +299,20 @@ def test_light_and_dark(browser: Any, path: Path) -> None:
     assert dark != light
     assert visit.complaints == []
     visit.context.close()
+
+
+@pytest.mark.slow
+def test_the_banner_has_the_color_of_its_grade(visit: Visit) -> None:
+    banner = visit.page.locator("#verdict")
+    assert banner.get_attribute("class") == "headline good"
+    show = "(e, grade) => { e.className = 'headline ' + grade; return getComputedStyle(e)"
+    colors = []
+    for grade in ("good", "doubtful", "bad"):
+        border = banner.evaluate(f"{show}.borderLeftColor }}", grade)
+        red, green, blue = map(int, re.findall(r"\d+", border)[:3])
+        colors.append((red > green, red < 2 * green))
+        assert blue < max(red, green)
+    assert colors == [(False, True), (True, True), (True, False)]  # green, amber, red
 
 
 @pytest.mark.slow

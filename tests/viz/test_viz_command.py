@@ -43,7 +43,10 @@ def test_metrics(made: tuple[Path, Path], kind: str, run_wmtk) -> None:
         assert len(quality["score"]["value"]) == len(quality["skill"]["low"]) == 6
     assert set(found["factors"]) == {"height"}
     assert np.shape(found["codes"]["usage"]) == (2, 4)
-    assert report["verdict"][0]["text"].startswith(("Trust", "Do not trust"))
+    said = report["verdict"]
+    assert said["grade"] in ("doubtful", "bad")  # it has hardly learned
+    assert said["findings"][0]["text"].startswith(("Reliable for", "Not reliable"))
+    assert {finding["grade"] for finding in said["findings"]} <= {"good", "doubtful", "bad"}
     again = run_wmtk("viz", "metrics", *made, *FEW, "--windows", "6", "--samples", "2", "--json")
     assert json.loads(again.stdout) == report
 
@@ -51,8 +54,8 @@ def test_metrics(made: tuple[Path, Path], kind: str, run_wmtk) -> None:
 def test_metrics_for_people(made: tuple[Path, Path], kind: str, run_wmtk) -> None:
     done = run_wmtk("viz", "metrics", *made, *FEW, "--windows", "6", "--samples", "2")
     assert done.exit_code == 0, done.stderr
-    for words in ("trust this model", "skill:", "dead classes", "height", "half of the"):
-        assert words in " ".join(done.stdout.split()).replace("Trust", "trust"), words
+    for words in ("for training a policy:", "skill:", "dead classes", "height", "half of the"):
+        assert words in " ".join(done.stdout.split()), words
     assert ("PSNR, dB" in done.stdout) == ("image" in OBS[kind])
     assert ("SNR, dB" in done.stdout.replace("PSNR", "")) == ("state" in OBS[kind])
 
@@ -144,10 +147,14 @@ def test_compare(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk) -
     for picture in tmp_path.iterdir():
         with Image.open(picture) as image:
             assert min(image.size) > 300
+    done = run_wmtk("viz", "metrics", run, data, *options[:-2], "--json")
+    verdict = json.loads(done.stdout)["verdict"]  # of the same windows, in the same words
+    assert [model["verdict"] for model in report["models"]] == [verdict] * 2
     done = run_wmtk("viz", "compare", run, run, data, *options)
     assert done.exit_code == 0, done.stderr
+    assert verdict["headline"] in " ".join(done.stdout.split())
     assert "within noise" in done.stdout
-    assert "trusted steps" in done.stdout
+    assert "reliable steps" in done.stdout
 
 
 def test_more_models_than_a_video_has_room_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -29,7 +30,12 @@ def test_report(kind: str, tmp_path: Path, run_wmtk) -> None:
     assert report["windows"] == 4
     assert report["update"] == 2
     page = path.read_text()
-    assert report["verdict"][0]["text"] in page
+    said = report["verdict"]
+    assert f'class="headline {said["grade"]}"' in page
+    for sentence in (said["headline"], *(finding["text"] for finding in said["findings"])):
+        assert sentence in html.unescape(page)
+    measured = run_wmtk("viz", "metrics", run, data, *FEW, "--json")
+    assert json.loads(measured.stdout)["verdict"] == said
     for key in OBS[kind]:
         assert f"<h3>{key}</h3>" in page
     assert page.count("<video") == 3

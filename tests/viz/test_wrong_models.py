@@ -10,36 +10,52 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from wmtk.cli.verdict_text import STYLES
 from wmtk.datasets import Batch
 from wmtk.models.shown import Imagined, Seen
 from wmtk.viz.evaluation import Evaluation, evaluate
 from wmtk.viz.evidence import gather
+from wmtk.viz.grades import MARKS, Grade
+from wmtk.viz.head_findings import reward_size
+from wmtk.viz.metrics import Bootstrap, Estimate, ReturnQuality, return_quality
 from wmtk.viz.metrics.frames import PSNR_MOST
-from wmtk.viz.verdict import reward_size, verdict
+from wmtk.viz.return_findings import bias_grade, relation_grade
+from wmtk.viz.verdict import verdict
 
 from .dots import SIDE, DotModel, record
 
 CONTEXT, HORIZON = 4, 16
-UNTRUSTED = "Do not trust this model"
-BLIND = "It does not show what it sees"
-HEEDLESS = "Actions hardly matter"
-UNCLEAR = "It is not clear that it minds actions"
-BAD_REWARD = "Reward is predicted badly"
-BAD_DREAM = "and badly when imagined"  # reward that is read well off what is seen
-BAD_ENDS = "Ends are recognised badly"
-TIME_LIMITS = "It takes time limits for ends"
-COLLAPSED = "The posterior has collapsed"
+# How complaints begin: ! is bad, ? is doubtful.
+UNRELIABLE = "! Not reliable for a single step"
+BLIND = "! Reconstructions of image explain 0% of what varies"
+IGNORANT = "! Predictions hardly depend on the actions"
+UNCLEAR = "? Predictions may not depend on the actions"
+BAD_REWARD = "! Rewards are predicted badly from observed states"
+SEEN = "Rewards are predicted well from observed states (average precision within 1 step 1.00)"
+BAD_DREAM, ROUGH_DREAM = f"! {SEEN}, badly over 15", f"? {SEEN}, roughly over 15"
+BAD_ENDS = "! Ends are predicted badly"
+TIME_LIMITS = "! Time limits are predicted as ends"
+COLLAPSED = "! The posterior has collapsed"
 
 
-def judge(model: DotModel, *, factors: bool = False) -> Evaluation:
-    batch = record()
-    windows = batch if factors else replace(batch, info={})  # probes take their time
-    return evaluate(gather(model, [windows], context=CONTEXT, samples=2), resamples=50)
+def judge(model: DotModel, batch: Batch | None = None) -> Evaluation:
+    windows = [record() if batch is None else batch]
+    evidence = gather(model, windows, context=CONTEXT, samples=2)
+    return evaluate(evidence, resamples=50, factors=False)
 
 
 def faults(found: Evaluation) -> list[str]:
     """What the verdict has to complain about."""
-    return [finding.text for finding in verdict(found) if not finding.good]
+    findings = verdict(found).findings
+    return [f"{MARKS[f.grade]} {f.text}" for f in findings if f.grade != Grade.GOOD]
+
+
+def returns(words: str, both: str = "!!", kind: str = "Discounted returns") -> list[str]:
+    """Complaints about returns over the steps that a policy imagines, and over all 16."""
+    return [
+        f"{both[0]} {kind} over the 15 steps that a policy imagines are {words}",
+        f"{both[1]} Returns over 16 imagined steps are {words}",
+    ]
 
 
 # --- models that are wrong in one way each -----------------------------------------------------
@@ -125,12 +141,73 @@ class TimeLimits(DotModel):
         return replace(super().watch(batch, seed), discount=self._discount(last))
 
 
+def imagining(change: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> type[DotModel]:
+    """Right in all that it sees and shows, but not in the rewards (N, S, H) that it imagines."""
+
+    class Imagining(DotModel):
+        def foresee(self, batch: Batch, **options: Any) -> Imagined:
+            imagined = super().foresee(batch, **options)
+            return replace(imagined, reward=change(imagined.reward))
+
+    return Imagining
+
+
+def of_others(reward: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rewards of other windows, of which as many come."""
+    return np.roll(reward, 5, 0)
+
+
+class Lost(DotModel):
+    """Right for two steps; from then on, its dot and its rewards are those of other windows."""
+
+    def foresee(self, batch: Batch, **options: Any) -> Imagined:
+        right = super().foresee(batch, **options)
+        other = np.random.default_rng(0).permutation(len(batch.reward))
+        shown, reward = right.obs["image"].copy(), right.reward.copy()
+        shown[:, :, 2:], reward[:, :, 2:] = shown[other, :, 2:], reward[other, :, 2:]
+        return replace(right, obs={"image": shown}, reward=reward)
+
+
+class Steady(DotModel):
+    """Expects a reward of 1 at each step."""
+
+    def _reward(self, place: NDArray[np.int64]) -> NDArray[np.float32]:
+        return np.ones(place.shape, np.float32)
+
+
+class Squashed(DotModel):
+    """Learns the tanh of rewards."""
+
+    def watch(self, batch: Batch, seed: int = 0) -> Seen:
+        return replace(super().watch(batch, seed), true_reward=np.tanh(batch.reward))
+
+    def _reward(self, place: NDArray[np.int64]) -> NDArray[np.float32]:
+        return np.tanh(super()._reward(place))
+
+
+def steady(*, ends: bool) -> Batch:
+    """A reward of 1 at each step, until the task ends, which it does not without `ends`."""
+    batch = record()
+    N, T = batch.reward.shape
+    rows = np.random.default_rng(0).integers(CONTEXT + 1, T, N) if ends else np.full(N, T)
+    rows[:8] = T
+    at = np.arange(T)[None]
+    mask = at < rows[:, None]
+    return replace(
+        batch,
+        reward=(mask & (at > 0)).astype(np.float32),
+        mask=mask,
+        terminated=(at == rows[:, None] - 1) & (rows[:, None] < T),
+        truncated=np.zeros_like(mask),
+    )
+
+
 # --- what is found ----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def right() -> Evaluation:
-    return judge(DotModel(), factors=True)
+    return judge(DotModel())
 
 
 def test_a_right_model_is_found_right(right: Evaluation) -> None:
@@ -143,6 +220,11 @@ def test_a_right_model_is_found_right(right: Evaluation) -> None:
     assert image.actions_overall.low > 10
     assert right.reward_imagined.r_squared.value == pytest.approx(1)
     assert right.reward_seen.return_bias.value == pytest.approx(0)
+    for found in (right.returns, right.returns_policy):
+        assert found.windows == 24
+        for quality in (found.discounted, found.undiscounted):
+            assert quality.bias.value == pytest.approx(0, abs=1e-6)
+            assert quality.correlation.value == pytest.approx(1)
     assert right.ends_seen is not None
     assert right.ends_seen.average_precision.value == pytest.approx(1)
     assert right.ends_seen.calibration_error == pytest.approx(0, abs=1e-6)
@@ -150,60 +232,109 @@ def test_a_right_model_is_found_right(right: Evaluation) -> None:
     assert right.codes.dead_share == 0
     assert right.codes.information[0] == pytest.approx(np.log(right.codes.perplexity[0]))
     assert faults(right) == []
-    first = verdict(right)[0].text
-    assert first == "Trust this model to 16 steps, which is as far as was looked."
-
-
-def test_the_factor_is_in_the_codes(right: Evaluation) -> None:
-    codes = right.factors["place"].codes
-    assert codes is not None
-    assert codes.information[0] > 0.9 * codes.entropy
-    assert set(right.factors["place"].probes) == {"h", "z", "h+z", "pixels"}
-    assert right.factors["place"].probes["z"].score > 0.99
+    said = verdict(right)
+    assert said.grade == Grade.GOOD
+    assert said.headline == (
+        "Good for training a policy: reliable over the 15 steps that it imagines."
+    )
+    assert said.findings[0].text == "Reliable for 16 steps, the longest horizon tested."
 
 
 @pytest.mark.parametrize(
     ("model", "complaints"),
     [
-        (DotModel(blind_to_actions=True), [UNTRUSTED, HEEDLESS, BAD_DREAM]),
-        (Shuffled(), [UNTRUSTED, UNCLEAR]),
-        (Late(), [UNTRUSTED]),
-        (Mirrored(), [UNTRUSTED, HEEDLESS, BAD_DREAM]),
-        (Stuck(), [UNTRUSTED, HEEDLESS]),
-        (DotModel(frozen_decoder=True), [UNTRUSTED, BLIND, HEEDLESS]),
-        (Faded(), [UNTRUSTED, BLIND, HEEDLESS]),
+        (DotModel(blind_to_actions=True), [UNRELIABLE, IGNORANT, BAD_DREAM]),
+        (Shuffled(), [UNRELIABLE, UNCLEAR, ROUGH_DREAM]),
+        (Late(), [UNRELIABLE]),
+        (
+            Mirrored(),
+            [
+                UNRELIABLE,
+                *returns("", "??"),
+                IGNORANT,
+                BAD_DREAM,
+            ],
+        ),
+        (Stuck(), [UNRELIABLE, *returns("", "??"), IGNORANT, ROUGH_DREAM]),
+        (DotModel(frozen_decoder=True), [UNRELIABLE, BLIND, IGNORANT]),
+        (Faded(), [UNRELIABLE, BLIND, IGNORANT]),
         (DotModel(collapsed=True), [COLLAPSED]),
         (OneCode(), [COLLAPSED]),
-        (GaussianCollapse(), ["Seeing frames hardly changes its latents"]),
-        (DotModel(lying_reward=True), [BAD_REWARD, "It makes up rewards"]),
-        (rewarding(lambda true: 0 * true)(), [BAD_REWARD, "it predicts 0 times what they are"]),
-        (rewarding(lambda true: 0.1 * true)(), ["it predicts 0.1 times what they are"]),
-        (rewarding(lambda true: 5 * true)(), ["it predicts 5 times what they are"]),
-        (rewarding(lambda true: true + 0.4)(), ["It makes up rewards"]),
-        (rewarding(lambda true: true - 0.4 * (true == 0))(), ["It makes up punishments"]),
+        (GaussianCollapse(), ["? The posterior hardly differs from the prior"]),
+        (
+            DotModel(lying_reward=True),
+            [*returns("too high and opposed"), BAD_REWARD, "! Positive rewards are predicted"],
+        ),
+        (
+            rewarding(lambda true: 0 * true)(),
+            [*returns("too low and unrelated"), BAD_REWARD, "! Where rewards occur, 0 times"],
+        ),
+        (
+            rewarding(lambda true: 0.1 * true)(),
+            [*returns("too low:"), "! Where rewards occur, 0.1 times their size is predicted"],
+        ),
+        (
+            rewarding(lambda true: 5 * true)(),
+            [*returns("too high:"), "! Where rewards occur, 5 times their size is predicted"],
+        ),
+        (
+            rewarding(lambda true: true + 0.4)(),
+            [*returns("too high:"), "! Positive rewards are predicted where none occur"],
+        ),
+        (
+            rewarding(lambda true: true - 0.4 * (true == 0))(),
+            [*returns("too low:"), "! Negative rewards are predicted where none occur"],
+        ),
+        (
+            imagining(lambda true: true * 0.5 ** np.arange(HORIZON))(),
+            returns("too low:", kind="Returns"),
+        ),
+        (imagining(lambda true: true + 0.3)(), returns("too high:")),
+        (
+            imagining(of_others)(),
+            [*returns("unrelated to the true ones:", "!?", "Returns"), BAD_DREAM],
+        ),
+        (
+            imagining(lambda true: true * (np.arange(HORIZON) < 2))(),
+            [*returns("too low:", kind="Returns"), BAD_DREAM],
+        ),
+        (
+            Lost(),
+            [
+                "! Reliable for about 2 steps, where a policy imagines 15",
+                "? Discounted returns over the 15 steps that a policy imagines are only loosely",
+                "? Returns over 16 imagined steps are of unclear relation",
+                BAD_DREAM,
+            ],
+        ),
+        (
+            Eager(),
+            [
+                "? Discounted returns over the 15 steps that a policy imagines are somewhat too",
+                "? Discounted returns over 16 imagined steps are somewhat too",
+                TIME_LIMITS,
+                "! Ends are predicted far too often",
+            ],
+        ),
         (Immortal(), [BAD_ENDS]),
-        (Eager(), [TIME_LIMITS, "It expects ends far too often"]),
-        (TimeLimits(), ["Ends are recognised roughly", TIME_LIMITS]),
+        (TimeLimits(), ["? Ends are predicted roughly", TIME_LIMITS]),
     ],
     ids=[
         *("blind to actions", "shuffled actions", "late actions", "mirrored actions", "stuck"),
         *("frozen decoder", "faded decoder", "collapsed", "one code", "gaussian collapse"),
-        *(
-            "lying reward",
-            "no reward",
-            "small reward",
-            "large reward",
-            "eager reward",
-            "punishments",
-        ),
-        *("immortal", "eager end", "time limits"),
+        *("lying reward", "no reward", "small reward", "large reward", "eager reward"),
+        *("punishments", "drifting rewards", "offset rewards", "others' rewards"),
+        *("two steps of reward", "lost after two steps", "eager end", "immortal", "time limits"),
     ],
 )
 def test_the_verdict_of_a_wrong_model(model: DotModel, complaints: list[str]) -> None:
-    found = faults(judge(model))
-    assert len(found) == len(complaints), found
-    for complaint, fault in zip(complaints, found, strict=True):
-        assert complaint in fault
+    found = judge(model)
+    heard = faults(found)
+    assert len(heard) == len(complaints), heard
+    for complaint, fault in zip(complaints, heard, strict=True):
+        assert fault.startswith(complaint)
+    # The whole is as bad as the worst of it.
+    assert MARKS[verdict(found).grade] == min(complaint[0] for complaint in complaints)
 
 
 def test_the_numbers_of_wrong_models(right: Evaluation) -> None:
@@ -220,10 +351,187 @@ def test_the_numbers_of_wrong_models(right: Evaluation) -> None:
     assert collapsed.codes.information.sum() == pytest.approx(0)
     lying = judge(DotModel(lying_reward=True))
     assert lying.reward_seen.correlation.value < -0.8
-    assert lying.reward_soon.return_bias.low > 0
+    assert lying.reward_policy.return_bias.low > 0
     large = judge(rewarding(lambda true: 5 * true)())
     assert reward_size(large.reward_seen) == pytest.approx(5)
     assert reward_size(right.reward_seen) == pytest.approx(1)
     eager = judge(Eager())
     assert eager.ends_seen is not None
     assert eager.ends_seen.expected_rate > 0.5 > 10 * eager.ends_seen.base_rate
+
+
+# --- tasks and horizons at which there is less to judge ----------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("trusted", "usable", "imagined", "grade"),
+    [
+        (16, 16, 16, Grade.GOOD),
+        (8, 12, 8, Grade.GOOD),
+        (2, 16, 15, Grade.DOUBTFUL),  # better than the baselines, but not reliable
+        (8, 9, 15, Grade.DOUBTFUL),
+        (16, 16, 20, Grade.DOUBTFUL),  # more is imagined than was tested
+        (2, 4, 15, Grade.BAD),
+        (0, 16, 15, Grade.BAD),
+        (0, 0, 15, Grade.BAD),
+    ],
+)
+def test_reliable_steps_are_judged_by_what_a_policy_imagines(
+    right: Evaluation, trusted: int, usable: int, imagined: int, grade: Grade
+) -> None:
+    found = replace(right, trusted=trusted, usable=usable, policy_horizon=imagined)
+    said = verdict(found)
+    assert said.findings[0].grade == said.grade == grade
+    assert ("green", "yellow", "bold red")[list(Grade).index(grade)] == STYLES[said.grade]
+    if grade != Grade.GOOD:
+        assert str(imagined) in said.headline or not trusted
+
+
+def test_two_reliable_steps_of_many_that_are_better_than_the_baselines(right: Evaluation) -> None:
+    found = replace(right, trusted=2, usable=16)
+    assert verdict(found).findings[0].text == (
+        "Reliable for about 2 steps, where a policy imagines 15; better than the baselines up to "
+        "16, the longest horizon tested."
+    )
+
+
+def test_a_constant_reward_is_judged_by_its_ends() -> None:
+    batch = steady(ends=True)
+    found = judge(Steady(), batch)
+    assert faults(found) == []
+    lived = batch.mask[:, CONTEXT:].sum(1)  # steps with a reward after the context
+    np.testing.assert_allclose(found.returns.undiscounted.true.value, lived.mean())
+    np.testing.assert_allclose(found.returns.discounted.true.value, _sums(lived).mean())
+    np.testing.assert_allclose(found.returns.discounted.bias.value, 0, atol=1e-6)
+
+    class Forever(Steady, Immortal):
+        pass
+
+    forever = judge(Forever(), batch)
+    horizon = np.array([forever.horizon])
+    np.testing.assert_allclose(forever.returns.discounted.imagined.value, _sums(horizon)[0], 1e-6)
+    first, *_, last = faults(forever)
+    assert first.startswith(returns("unrelated to the true ones:")[0])
+    assert "no correlation, as the imagined ones do not vary" in first
+    assert last.startswith("! Ends are predicted badly from observed states")
+
+
+def _sums(steps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """1 + γ + … over so many steps."""
+    return (1 - 0.9**steps) / (1 - 0.9)
+
+
+def test_returns_that_do_not_vary_have_no_correlation() -> None:
+    found = judge(Steady(), steady(ends=False))
+    (ends,) = faults(found)
+    assert ends == "? Ends cannot be judged: the task ends in none of these windows."
+    said = verdict(found)
+    assert said.grade == Grade.GOOD
+    assert "hardly vary, so that their correlation is not judged" in said.findings[1].text
+
+
+def test_a_constant_reward_has_a_bias() -> None:
+    class Double(Steady):
+        def _reward(self, place: NDArray[np.int64]) -> NDArray[np.float32]:
+            return 2 * super()._reward(place)
+
+    assert faults(judge(Double(), steady(ends=False)))[:2] == [
+        "! Discounted returns over the 15 steps that a policy imagines are too high: predicted "
+        "15.88 on average, true 7.94; bias 7.94 (7.94 to 7.94); the true ones hardly vary, so that "
+        "their correlation is not judged.",
+        "! Returns over 16 imagined steps are too high: predicted 32.00 on average, true 16.00; "
+        "bias 16.00 (16.00 to 16.00); the true ones hardly vary, so that their correlation is not "
+        "judged.",
+    ]
+
+
+def test_without_rewards_nothing_is_good() -> None:
+    batch = record()
+    found = judge(
+        rewarding(lambda true: 0 * true)(), replace(batch, reward=np.zeros_like(batch.reward))
+    )
+    assert faults(found) == [
+        "? Returns over the 15 steps that a policy imagines cannot be judged: no rewards in these "
+        "windows."
+    ]
+    assert verdict(found).grade == Grade.DOUBTFUL
+
+
+def test_few_windows_are_doubtful() -> None:
+    heard = faults(judge(DotModel(), record(windows=5)))
+    assert "only 5 windows of that length" in heard[0]
+    assert heard[-1] == "? Only 5 episodes measured: the intervals are too narrow."
+    assert {fault[0] for fault in heard} == {"?"}
+
+
+def test_windows_that_were_cut_off_are_left_out() -> None:
+    batch = record()
+    mask = batch.mask.copy()
+    mask[::3, 12:] = False
+    found = judge(DotModel(), replace(batch, mask=mask))
+    assert found.returns.windows == 16
+    assert faults(found) == []
+
+
+def test_rewards_are_compared_in_the_unit_of_the_model() -> None:
+    batch = record()
+    found = judge(Squashed(), batch)
+    true = np.tanh(batch.reward[:, CONTEXT:]).sum(1).mean()
+    assert found.returns.undiscounted.true.value == pytest.approx(true)
+    assert faults(found) == []
+    assert "in the model's unit of reward" in verdict(found).findings[1].text
+
+
+def test_ends_that_are_not_learned() -> None:
+    class Endless(Immortal):
+        gamma = None
+
+    assert faults(judge(Endless(gamma=None))) == [
+        "? The model does not predict when the task ends, which happens 12 times in these windows."
+    ]
+
+
+# --- the grades of returns --------------------------------------------------------------------
+
+
+def quality(bias: tuple[float, ...], correlation: tuple[float, ...], varied: int) -> ReturnQuality:
+    some = return_quality([1.0, 1.0], [1.0, 1.0], Bootstrap([0, 1], resamples=2))
+    parts = [Estimate(*map(np.asarray, numbers)) for numbers in (bias, correlation)]
+    return replace(some, size=1.0, varied=varied, bias=parts[0], correlation=parts[1])
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "varied", "grade"),
+    [
+        (0.9, 0.8, 0.95, 20, Grade.GOOD),
+        (0.9, 0.2, 1.0, 20, Grade.DOUBTFUL),  # a wide interval
+        (0.5, 0.4, 0.6, 20, Grade.DOUBTFUL),
+        (-0.05, -0.33, 0.25, 20, Grade.BAD),
+        (0.1, -0.6, 0.8, 20, Grade.DOUBTFUL),
+        (0.3, -0.2, 0.69, 20, Grade.DOUBTFUL),
+        (np.nan, np.nan, np.nan, 20, Grade.BAD),  # imagined returns that do not vary
+        (0.9, np.nan, np.nan, 20, Grade.DOUBTFUL),  # a single episode
+        (np.nan, np.nan, np.nan, 0, Grade.GOOD),  # true returns that do not vary
+        (1.0, 1.0, 1.0, 3, Grade.DOUBTFUL),
+    ],
+)
+def test_grades_of_correlations(
+    value: float, low: float, high: float, varied: int, grade: Grade
+) -> None:
+    assert relation_grade(quality((0, 0, 0), (value, low, high), varied)) == grade
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "grade"),
+    [
+        (0.1, 0.0, 0.2, Grade.GOOD),
+        (-0.1, -0.6, 0.4, Grade.DOUBTFUL),
+        (-0.4, -0.45, -0.3, Grade.DOUBTFUL),
+        (-0.9, -1.0, -0.8, Grade.BAD),
+        (0.9, -0.1, 1.9, Grade.DOUBTFUL),
+        (0.0, np.nan, np.nan, Grade.DOUBTFUL),
+    ],
+)
+def test_grades_of_biases(value: float, low: float, high: float, grade: Grade) -> None:
+    """As shares of the size of true returns, which is 1 here."""
+    assert bias_grade(quality((value, low, high), (1, 1, 1), 20)) == grade

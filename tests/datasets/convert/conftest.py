@@ -64,12 +64,13 @@ SCHEMAS = {"image": _image, "vector": _vector, "nested": _nested, "tuple": _tupl
 
 
 def rows_of(spec: ArraySpec, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Random values that float32 holds exactly."""
+    """Random values within the bounds that float32 holds exactly."""
     shape = (rows, *spec.shape)
     if spec.dtype == "bool":
         return rng.random(shape) < 0.5
     if spec.dtype.startswith("float"):
-        return (rng.integers(-64, 64, shape) / 8).astype(spec.dtype)
+        most = int(min(8, spec.bound("high").min())) * 8
+        return (rng.integers(-most, most, shape) / 8).astype(spec.dtype)
     low, high = spec.bound("low"), spec.bound("high")
     return rng.integers(low, high.astype(np.int64) + 1, shape).astype(spec.dtype)
 

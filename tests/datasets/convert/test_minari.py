@@ -15,8 +15,9 @@ from gymnasium import spaces
 from wmtk.datasets import Dataset
 from wmtk.datasets.convert import detect_format, export_dataset, import_dataset
 from wmtk.datasets.convert.minari_spaces import nested
+from wmtk.envs import resolve, task_of
 from wmtk.errors import ConversionError, MissingDependencyError, UsageError
-from wmtk.spaces import flatten_value, unflatten_value
+from wmtk.spaces import flatten_space, flatten_value, unflatten_value
 
 
 class Nested(gym.Env):
@@ -128,7 +129,15 @@ def test_env_and_spaces_of_an_import(minari_home, tmp_path):
     report = import_dataset(minari_home / "pendulum-v0" / "data", tmp_path / "ours")
     assert report.losses == ()
     ours = Dataset.open(tmp_path / "ours")
-    assert ours.env["id"] == ours[0].provenance.env_id == "Pendulum-v1"
+    assert ours[0].provenance.env_id == "Pendulum-v1"
+    # As `wmtk collect` describes it, but for the versions, which are not those of then.
+    task = resolve("Pendulum-v1", time_limit=12)
+    described = task.settings
+    assert dict(ours.env) == {key: described[key] for key in described if key != "versions"}
+    assert task_of(ours.env) == task
+    played = task.make()
+    obs, action = flatten_space(played.observation_space)[1], played.action_space
+    assert (obs, action) == (ours.schema.obs, ours.schema.action.to_gymnasium())
     env = gym.make("Pendulum-v1")
     assert ours.schema.obs["state"].to_gymnasium() == env.observation_space
     assert ours.schema.action.to_gymnasium() == env.action_space
@@ -261,7 +270,7 @@ BOX = {"type": "Box", "dtype": "float32", "low": 0, "high": 1}
     [
         ({"data_format": "arrow"}, "arrow"),
         ({"total_episodes": 9}, "no episode_4"),
-        ({"total_episodes": "all"}, "number of episodes"),
+        ({"total_episodes": "all"}, "valid MinariMetadata: total_episodes"),
         ({"observation_space": json.dumps({**BOX, "shape": [10**12]})}, "space"),
         (
             {
@@ -277,7 +286,7 @@ BOX = {"type": "Box", "dtype": "float32", "low": 0, "high": 1}
         ({"observation_space": json.dumps({"type": "Text"})}, "Text"),
         ({"observation_space": "{"}, "space"),
         ({"action_space": json.dumps({"type": "Dict", "subspaces": {}})}, "cannot be imported"),
-        ({"wmtk": {"version": 1}}, "damaged wmtk description"),
+        ({"wmtk": {"version": 1}}, "not a valid WmtkDescription: schema"),
         ({"wmtk": {"version": 99}}, "newer"),
     ],
 )
@@ -299,3 +308,12 @@ def test_a_missing_library_is_named_with_its_extra(vectors, tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingDependencyError, match=r"wmtk\[convert\]"):
         export_dataset(vectors, tmp_path / "x", "d4rl")
+
+
+def test_values_beyond_the_declared_bounds_are_imported_and_told(vectors, tmp_path):
+    export_dataset(vectors, tmp_path / "x", "minari")
+    with h5py.File(tmp_path / "x/data/main_data.hdf5", "a") as file:
+        file["episode_2/observations"][3, 1] = 99
+    report = import_dataset(tmp_path / "x", tmp_path / "back")
+    assert "In 1 episodes obs/state goes beyond the bounds" in " ".join(report.losses)
+    assert Dataset.open(tmp_path / "back")[2].obs["state"][3, 1] == 99

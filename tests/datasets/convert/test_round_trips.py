@@ -133,9 +133,9 @@ def test_large_imports_are_appended_in_batches(vectors, tmp_path, monkeypatch):
     sizes = []
     append = Dataset.append
 
-    def counting(self, episodes):
+    def counting(self, episodes, **options):
         sizes.append(len(episodes))
-        return append(self, episodes)
+        return append(self, episodes, **options)
 
     monkeypatch.setattr(Dataset, "append", counting)
     export_dataset(vectors, tmp_path / "x", "d4rl")

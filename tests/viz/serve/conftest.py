@@ -16,6 +16,7 @@ from wmtk.collect import RandomPolicy, collect, dataset_for
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
 from wmtk.models.shown import Glimpse, Mind
+from wmtk.viz.held_out import held_out
 from wmtk.viz.serve import protocol
 from wmtk.viz.serve.catalogue import Catalogue, DataEntry, RunEntry, Target
 from wmtk.viz.serve.server import Server
@@ -38,6 +39,9 @@ class Toy:
         self.loaded: Any = None
         self.seen_rows: list[int] = []
         Toy.opened += 1
+
+    def prepared(self, obs: Any) -> Any:
+        return obs
 
     def see(self, batch: Any, seed: list[int]) -> Mind:
         self.seen_rows.append(batch.reward.shape[1])
@@ -73,6 +77,8 @@ class Toy:
         return {"image": image}
 
     def look(self, mind: Mind) -> Glimpse:
+        if (mind.codes >= CLASSES).any():  # as a real model
+            raise RuntimeError("Class values must be smaller than num_classes.")
         S = len(mind.deter)
         prior = np.full((S, VARIABLES, CLASSES), 1 / CLASSES, np.float32)
         return Glimpse(
@@ -109,6 +115,7 @@ def make_catalogue(catch: Path, tmp_path: Path) -> Callable[..., Catalogue]:
                 config={},
                 open=lambda: Toy(dataset.schema, acts=acts),
                 task=lambda: task,
+                held_out=lambda dataset: held_out(dataset, about),
             )
             for number in range(runs)
         ]

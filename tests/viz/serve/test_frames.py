@@ -62,3 +62,13 @@ def test_a_frame_is_a_header_and_bytes() -> None:
     assert header["frame"] == 9
     assert packed[4 + length :] == pixels.tobytes()
     assert dump({"x": np.float32(0.5), "y": (1, float("inf"))}) == '{"x":0.5,"y":[1,null]}'
+
+
+def test_images_of_other_forms_are_drawn() -> None:
+    spec = ArraySpec("box", (3, 40, 50), "float32", 0.0, 1.0)
+    painter = Painter(Schema({"camera": spec}, ACTION))
+    frame = np.zeros(spec.shape, np.float32)
+    frame[1] = 1.0
+    ((_, pixels),), _ = painter.paint(None, {"camera": frame}, None)
+    assert pixels.shape == (40, 50, 3)
+    assert (pixels == [0, 255, 0]).all()

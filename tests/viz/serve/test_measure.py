@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,18 @@ def incoming(kind: str, **about: Any) -> Any:
 
 @pytest.mark.slow
 def test_runs_are_measured_and_compared_while_one_is_played(
-    catch: Path, tmp_path: Path, page, until
+    catch: Path, tmp_path: Path, page, until, run_wmtk
 ) -> None:
     config = training_config("tiny", overrides=SMALL)
     for number in range(2):
         source = [Source(Dataset.open(catch))]
         train_model(source, tmp_path / f"run{number}", config, steps=1, seed=number)
-    runs = [_run(tmp_path / f"run{number}", "latest", "cpu") for number in range(2)]
+    said = []  # by the command, whose random numbers are those of this process
+    for number in range(2):
+        few = ("--windows", 4, "--horizon", 6, "--json")
+        done = run_wmtk("viz", "metrics", tmp_path / f"run{number}", catch, *few)
+        said.append(json.loads(done.stdout)["verdict"])
+    runs = [_run(tmp_path / f"run{number}", "latest", "cpu", []) for number in range(2)]
     catalogue = Catalogue(runs, [_data(catch)])
     about = catalogue.describe()["runs"][0]
     assert about["fits"] == ["d0"]
@@ -65,7 +71,7 @@ def test_runs_are_measured_and_compared_while_one_is_played(
         (found,) = page.told("measured")
         assert [result["run"] for result in found["results"]] == ["r0", "r1"]
         assert len(found["results"][0]["obs"]["image"]["score"]["value"]) == 6
-        assert found["results"][0]["verdict"]
+        assert [result["verdict"] for result in found["results"]] == said
         assert found["differences"]
         assert found["note"] == "episodes held out of training"
         assert protocol.dump(found)

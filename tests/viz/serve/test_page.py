@@ -269,7 +269,7 @@ def test_models_are_measured_and_compared(visit, serve, catch, tmp_path) -> None
     for number in range(2):
         source = [Source(Dataset.open(catch))]
         train_model(source, tmp_path / f"run{number}", config, steps=1, seed=number)
-    runs = [_run(tmp_path / f"run{number}", "latest", "cpu") for number in range(2)]
+    runs = [_run(tmp_path / f"run{number}", "latest", "cpu", []) for number in range(2)]
     here = visit(serve(Catalogue(runs, [_data(catch)])))
     here.page.get_by_role("tab", name="Models").click()
     here.page.get_by_label("Measure run1").check()
@@ -281,6 +281,10 @@ def test_models_are_measured_and_compared(visit, serve, catch, tmp_path) -> None
         ["run0", "run1", "How far ahead it sees", "Differences, on the same windows"]
     )
     here.expect(here.page.locator("#results tbody tr").first).to_contain_text("PSNR")
+    verdicts = here.page.locator("#results .verdict.bad")
+    here.expect(verdicts).to_have_count(2)
+    here.expect(verdicts.first).to_contain_text("Bad for training a policy: ")
+    assert here.page.locator("#results li.doubtful").count() > 0
     assert np.ptp(here.pixels("chart")) > 50
 
 

@@ -133,6 +133,20 @@ def test_seed_and_temperature_decide(make_play, page) -> None:
     assert page.last.header["codes"] == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("codes", [{"0": 8}, {"4": 0}, {"0": 2**31 - 1}, {"0": 1, "9999": 1}])
+def test_a_code_that_is_not_there_is_refused(play, page, codes) -> None:
+    with pytest.raises(UsageError, match=r"no class \d+ of variable \d+"):
+        send(play, "force", codes=codes)
+    send(play, "step")
+    assert page.last.header["forced"] == {}
+
+
+def test_a_moment_that_is_not_there_is_refused(play) -> None:
+    for line, step in ((7, 0), (0, 1)):
+        with pytest.raises(UsageError, match=f"no step {step} on line {line}"):
+            send(play, "goto", line=line, step=step)
+
+
 def test_forcing_a_code_changes_the_picture_now_and_later(play, page) -> None:
     before = page.picture()
     natural = page.last.header["codes"][0]

@@ -1,0 +1,59 @@
+"""`import wmtk`: what it offers, without loading it; and how objects show themselves."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wmtk
+
+
+def test_dir_shows_the_api_without_heavy_imports() -> None:
+    code = (
+        "import sys, wmtk\n"
+        "names = dir(wmtk)\n"
+        "wanted = {'Dataset', 'make_env', 'collect', 'train_model', 'train_policy', 'online'}\n"
+        "assert wanted | {'evaluate', 'load', '__version__'} <= set(names), names\n"
+        "heavy = {'torch', 'zarr', 'numpy', 'gymnasium', 'pydantic'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "wmtk.datasets.Dataset\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tab_completes_the_api() -> None:
+    """As the prompt of Python does it."""
+    import rlcompleter
+
+    completer, found = rlcompleter.Completer({"wmtk": wmtk}), []
+    while match := completer.complete("wmtk.train", len(found)):
+        found.append(match.rstrip("("))
+    assert found == ["wmtk.train_model", "wmtk.train_policy", "wmtk.training_config"]
+
+
+@pytest.mark.parametrize("name", wmtk.__all__)
+def test_every_name_is_there(name: str) -> None:
+    pytest.importorskip("torch")
+    assert getattr(wmtk, name) is getattr(wmtk, name)
+
+
+def test_types_are_known_of_every_name() -> None:
+    tree = ast.parse(Path(wmtk.__file__).read_text())
+    typed = {
+        (node.module, name.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("wmtk.")
+        for name in node.names
+    }
+    assert typed == {(home, name) for name, home in wmtk._HOME.items()}
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = wmtk.nothing
+    assert not hasattr(wmtk, "_nothing")

@@ -1,0 +1,48 @@
+"""The head of a report: the banner and the findings have the grades of the verdict."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from wmtk.viz.evaluation import Evaluation, evaluate
+from wmtk.viz.evidence import gather
+from wmtk.viz.report.about import About
+from wmtk.viz.report.summary import summary
+from wmtk.viz.verdict import verdict
+
+from .dots import DotModel, record
+
+
+@pytest.fixture(scope="module")
+def right() -> Evaluation:
+    evidence = gather(DotModel(), [record()], context=4, samples=1)
+    return evaluate(evidence, resamples=20, factors=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "grade"),
+    [({}, "good"), ({"trusted": 8, "usable": 16}, "doubtful"), ({"usable": 0}, "bad")],
+)
+def test_banner_and_findings(right: Evaluation, changes: dict[str, Any], grade: str) -> None:
+    class Named:
+        path = type("Path", (), {"name": "dots.zarr"})
+
+    facts = {"name": "dots", "update": 1, "held_out": "all episodes", "dataset": Named}
+    about = cast(About, type("Facts", (), facts))
+    found = replace(right, **changes)
+    page = html.unescape(summary(found, about).content)
+    said = verdict(found)
+    assert f'<p class="headline {grade}" role="status" id="verdict">{said.headline}</p>' in page
+    shown = re.findall(r'<li class="(\w+)"><span[^>]*>(.)</span>(.*?)</li>', page)
+    assert shown == [(f.grade, _MARKS[f.grade], f.text) for f in said.findings]
+    assert max(["good", "doubtful", "bad"].index(grade) for grade, _, _ in shown) == [
+        *("good", "doubtful", "bad")
+    ].index(grade)
+
+
+_MARKS = {"good": "✓", "doubtful": "?", "bad": "!"}
