@@ -18,7 +18,6 @@ The peers run their own models and their own training code, with their own setti
 it is the same job shows in the number of parameters and in the first loss, which are in the tables.
 What differs:
 
-- Ours has no bias in front of the GRU's layer norm (1,800 parameters); the others do.
 - Both peers also draw a sample of the prior at every step, which nothing uses.
 - All compute the entropies of prior and posterior for their logs; ours the codes' perplexity too.
 - The original starts from the state in which it left the last batch. Here all windows begin an

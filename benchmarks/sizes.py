@@ -9,6 +9,7 @@ from peers import Minari, Npz
 from timing import Table, Targets, blocks, megabytes, size
 
 from wmtk.datasets import Dataset
+from wmtk.datasets.header import make_folders
 from wmtk.datasets.part import new_part_id, write_part
 from wmtk.datasets.shard import APPEND_LEVEL
 
@@ -58,7 +59,7 @@ def _appended(dataset: Dataset) -> tuple[int, int]:
     """Each episode as a part of its own, as `append` writes it."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        (root / "parts").mkdir()
+        make_folders(root)
         for number, episode in enumerate(dataset):
             write_part(root, new_part_id(number), dataset.schema, [episode], APPEND_LEVEL)
         return _both(root)
