@@ -301,7 +301,20 @@ def test_links_in_a_run_are_not_written_through(run_wmtk, run_of, folder, name) 
     assert not victim.exists()
 
 
-@pytest.mark.parametrize("value", ["os:system", "/etc/passwd", "../x.xml", "~/x", "a\\b", ".x"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "os:system",
+        "subprocess.Popen",
+        "own_envs.Mine",
+        "robot.xml",
+        "/etc/passwd",
+        "../x.xml",
+        "~/x",
+        "a\\b",
+        ".x",
+    ],
+)
 def test_arguments_open_no_files_and_import_nothing(value) -> None:
     for kwargs in ({"xml_file": value}, {"a": [{"b": value}]}, {value: 1}):
         settings = {**resolve("CartPole-v1").settings, "kwargs": kwargs}
@@ -312,6 +325,12 @@ def test_arguments_open_no_files_and_import_nothing(value) -> None:
         text = {**settings, "kwargs": json.dumps(kwargs)}
         with pytest.raises(UntrustedEnvError):
             task_of(text)
+
+
+def test_plain_arguments_are_kept() -> None:
+    kwargs = {"version": "v1.0", "size": "2.5", "text": "One. Two", "map": ["SF", "HG"], "n": 1.5}
+    settings = {**resolve("CartPole-v1").settings, "kwargs": kwargs}
+    assert task_of(settings).kwargs["kwargs"] == kwargs
 
 
 def test_what_is_recorded_cannot_choose_how_a_task_is_made() -> None:

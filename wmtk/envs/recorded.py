@@ -17,7 +17,8 @@ from wmtk.envs.task import ResolvedTask, identify, resolve
 from wmtk.errors import TaskError, UntrustedEnvError, UsageError
 
 NAME = re.compile(r"[\w.]+:[\w./-]+|[\w./-]+", re.ASCII)  # module:Id or an id
-REFERENCE = re.compile(r"[:/\\]|^[.~]")  # a path, a URL or module:name
+# A path, a URL, module:name, or with a letter after a dot a file or what some packages import.
+REFERENCE = re.compile(r"[:/\\]|^[.~]|\w\.[^\W\d]")
 
 
 def task_of(
