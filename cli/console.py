@@ -20,8 +20,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from wmtk.cli.escaping import UNSAFE, escaped, one_line
 from wmtk.errors import UsageError
+from wmtk.escaping import UNSAFE, escaped, indented, one_line
 
 if TYPE_CHECKING:
     from rich.progress import Task
@@ -82,7 +82,7 @@ PLAIN_INTERVAL = 5.0  # seconds between progress lines where there is no termina
 
 def print_error(message: str, hint: str = "") -> None:
     """What went wrong and what to do next, unwrapped so that paths in it can be copied."""
-    err.print(Text.assemble(("error: ", "bold red"), escaped(message)), soft_wrap=True)
+    err.print(Text.assemble(("error: ", "bold red"), indented(message)), soft_wrap=True)
     if hint:
         err.print(hint, soft_wrap=True)
 

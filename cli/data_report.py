@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wmtk.cli.console import human_bytes, human_count
-from wmtk.cli.escaping import one_line
+from wmtk.escaping import one_line
 
 if TYPE_CHECKING:
     from wmtk.datasets.repair import RepairReport

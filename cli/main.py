@@ -54,7 +54,7 @@ class LazyGroup(TyperGroup):
         return name, command, rest
 
     def main(self, *args: Any, **options: Any) -> Any:
-        from wmtk.cli.escaping import safe_streams
+        from wmtk.escaping import safe_streams
 
         with safe_streams():
             return super().main(*args, **options)
@@ -153,6 +153,8 @@ for _name, _lazy in COMMANDS.items():
 
 def main() -> None:
     """The entry point of the `wmtk` script."""
+    from wmtk.escaping import make_streams_safe
+
     stdout.divert_descriptor()
     results = sys.stdout
     try:
@@ -166,6 +168,7 @@ def main() -> None:
         sys.exit(1)
     finally:
         sys.stdout = sys.stderr  # what runs at exit has no results
+        make_streams_safe()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wmtk.cli import console
-from wmtk.cli.escaping import one_line
+from wmtk.escaping import indented, one_line
 
 if TYPE_CHECKING:
     from wmtk.envs import ResolvedTask
@@ -70,7 +70,7 @@ def say_new_folders(out: Path) -> None:
 
 def warn(text: str) -> None:
     """An environment's own words: not markup, whatever brackets they hold, and not wrapped."""
-    console.err.print(f"warning: {text}", style="yellow", soft_wrap=True)
+    console.err.print(f"warning: {indented(text)}", style="yellow", soft_wrap=True)
 
 
 def interrupt(*_: object) -> None:

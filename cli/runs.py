@@ -9,9 +9,9 @@ import typer
 
 from wmtk.cli import console
 from wmtk.cli.console import human_count
-from wmtk.cli.escaping import one_line
 from wmtk.cli.training import say
 from wmtk.errors import UsageError
+from wmtk.escaping import one_line
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -162,7 +162,7 @@ def train_policy(
     console.emit(_result(made), json=json, render=_render)
     if made.step < wanted or _owes_test(made):
         say("Interrupted; everything is saved. To go on, run the same command again with this")
-        say("added at its end:\n  --resume")
+        say("added at its end:\n--resume")
         raise typer.Exit(console.INTERRUPTED)
 
 

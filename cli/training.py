@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wmtk.cli import console
 from wmtk.errors import UntrustedEnvError, UsageError, WmtkError
+from wmtk.escaping import indented
 
 if TYPE_CHECKING:
     from wmtk.datasets import Source
@@ -33,7 +34,7 @@ def set_up(config: TrainingConfig, device: str) -> str:
 
 
 def say(text: str) -> None:
-    console.err.print(text, soft_wrap=True)
+    console.err.print(indented(text), soft_wrap=True)
 
 
 def existing_run(out: Path) -> Run | None:

@@ -15,8 +15,10 @@ from typer.testing import CliRunner
 
 from wmtk.cli import console, main
 from wmtk.cli.console import SafeConsole, progress
-from wmtk.cli.escaping import escaped, one_line, safe_streams
+from wmtk.cli.playing import warn
+from wmtk.cli.training import say
 from wmtk.errors import WmtkError
+from wmtk.escaping import escaped, one_line, safe_streams
 
 STRANGE = "[/x][red]\x1b[31m\x1b]0;title\x07\x9b2J\r\x7f\u202e:smile:\udcff"
 SHOWN = r"[/x][red]\x1b[31m\x1b]0;title\x07\x9b2J\r\x7f\u202e:smile:\udcff"
@@ -100,6 +102,17 @@ def test_errors(monkeypatch, debug, kind) -> None:
     assert done.exit_code == 1
     assert SHOWN in done.stderr
     assert not RAW.search(done.output)
+
+
+def test_no_line_of_a_message_passes_for_another(printed) -> None:
+    text = "There is no run a\nerror: nor this\n\nwarning: that"
+    console.print_error(text)
+    warn(text)
+    say(text)
+    lines = printed().splitlines()
+    assert [line for line in lines if line.startswith(("error:", "warning: that"))] == [
+        "error: There is no run a"
+    ]
 
 
 @pytest.mark.parametrize(

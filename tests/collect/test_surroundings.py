@@ -23,7 +23,7 @@ libc = ctypes.CDLL(None)
 
 
 def noise(where):
-    print("NOISE", where)
+    print("NOISE", where, "\\x1b]0;title\\x07")
     os.write(1, b"NOISE from a descriptor\\n")
     libc.printf(b"NOISE from C\\n")
 
@@ -91,6 +91,8 @@ def test_what_an_environment_prints_and_where_it_goes_does_no_harm(folder, worke
     task = "noisy_envs:Noisy-v0"
     done = wmtk(folder, "collect", task, "--out", "d/n.zarr", "--episodes", 6, *options)
     assert done.returncode == 0, done.stderr
+    assert r"NOISE step \x1b]0;title\x07" in done.stderr
+    assert "\x1b" not in done.stderr
     report = json.loads(done.stdout)
     assert (report["episodes"], report["path"]) == (6, "d/n.zarr")
     assert "NOISE" in done.stderr

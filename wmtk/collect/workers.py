@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from wmtk.collect.slot import Slot, SlotPlan
 from wmtk.datasets import Episode
 from wmtk.errors import BoundsError, WmtkError
+from wmtk.escaping import make_streams_safe
 
 SAFE_PATH, HERE = "PYTHONSAFEPATH", "wmtk"  # the value tells that it was set here
 START = 60.0  # seconds that a process may take to start, before any environment can hang
@@ -271,7 +272,11 @@ def starting_process() -> Iterator[None]:
 
 
 def process_started() -> None:
-    """What the process itself does first: Ctrl-C is for its parent to handle."""
+    """What the process itself does first: Ctrl-C is for its parent to handle.
+
+    It shares the terminal of its parent, where environments may print what a file told them.
+    """
+    make_streams_safe()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

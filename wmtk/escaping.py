@@ -32,6 +32,11 @@ def one_line(text: str) -> str:
     return _UNSAFE_IN_LINE.sub(_escape, text)
 
 
+def indented(text: str) -> str:
+    """The same with further lines indented: none of them can pass for a message of its own."""
+    return escaped(text).replace("\n", "\n  ")
+
+
 def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
 
@@ -55,11 +60,16 @@ class _SafeStream:
         return getattr(self._stream, name)
 
 
+def make_streams_safe() -> None:
+    """Escape what is written to sys.stdout and sys.stderr from now on."""
+    sys.stdout, sys.stderr = _SafeStream(sys.stdout), _SafeStream(sys.stderr)
+
+
 @contextmanager
 def safe_streams() -> Iterator[None]:
-    """Escape what is written to sys.stdout and sys.stderr while the block runs."""
+    """The same while the block runs."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _SafeStream(before[0]), _SafeStream(before[1])
+    make_streams_safe()
     try:
         yield
     finally:
