@@ -224,7 +224,9 @@ def render_repair(report: RepairReport) -> RenderableType:
     done = "would be made" if report.dry_run else "made"
     total = f"{human_count(len(report.actions), 'repair')} {done}"
     lost = human_count(len(report.lost), "episode") if report.lost else "no episode"
-    return Group(*lines, "", Text(f"{total}, {lost} lost."))
+    unread = sum(action.is_unread for action in report.actions)
+    besides = f", besides those in {human_count(unread, 'unreadable part')}" if unread else ""
+    return Group(*lines, "", Text(f"{total}, {lost} lost{besides}."))
 
 
 def _relative(path: Path, root: Path) -> str:

@@ -26,6 +26,7 @@ class Action:
     path: Path
     what: str
     lost: tuple[str, ...] = ()
+    is_unread: bool = False  # whether something is set aside whose episodes nothing names
 
 
 class PartRepair:
@@ -51,9 +52,10 @@ class PartRepair:
         run: Callable[..., object] | None = None,
         *args: object,
         lost: Sequence[str] = (),
+        is_unread: bool = False,
     ) -> None:
         """Note what is done, and do it unless this is a dry run."""
-        self.actions.append(Action(path, what, tuple(lost)))
+        self.actions.append(Action(path, what, tuple(lost), is_unread))
         if run is not None and not self.dry_run:
             run(*args)
 
@@ -111,8 +113,8 @@ class PartRepair:
             folder = self.root / "parts" / name
             entry = _entry_on_disk(folder)
             if entry is None:
-                what = "set aside: it is in no version, and its zarr.json is damaged"
-                self.act(folder, what, self.set_aside, folder, name)
+                what = "set aside, with episodes that nothing names: its zarr.json is damaged"
+                self.act(folder, what, self.set_aside, folder, name, is_unread=True)
             elif self._broken(entry):
                 self._adopt_rest(folder, entry)
             else:

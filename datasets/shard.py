@@ -128,10 +128,14 @@ def _pieces(columns: Sequence[Any], chunk: int) -> Iterator[NDArray[Any]]:
         yield np.concatenate(held)
 
 
-def _encode(columns: Sequence[Any], rows: int, spec: ArraySpec, chunk: int, level: int) -> bytes:
+def _encode(
+    columns: Sequence[Any], rows: int, spec: ArraySpec, chunk: int, level: int
+) -> tuple[bytes, tuple[int, ...]]:
+    """The content of the shard, and the crc32c of each chunk."""
     codec = Zstd(level=level)
     little = np.dtype(spec.dtype).newbyteorder("<")
     blobs: list[bytes] = []
+    crcs: list[int] = []
     index = np.empty((-(-rows // chunk), 2), "<u8")
     offset = 0
     for number, rows_of_chunk in enumerate(_pieces(columns, chunk)):
@@ -141,11 +145,12 @@ def _encode(columns: Sequence[Any], rows: int, spec: ArraySpec, chunk: int, leve
             full[: len(piece)] = piece
             piece = full
         frame = bytes(codec.encode(np.ascontiguousarray(piece)))
-        blobs += [frame, _CRC.pack(google_crc32c.value(frame))]
+        crcs.append(google_crc32c.value(frame))
+        blobs += [frame, _CRC.pack(crcs[-1])]
         index[number] = offset, len(frame) + _CRC.size
         offset += len(frame) + _CRC.size
     table = index.tobytes()
-    return b"".join([*blobs, table, _CRC.pack(google_crc32c.value(table))])
+    return b"".join([*blobs, table, _CRC.pack(google_crc32c.value(table))]), tuple(crcs)
 
 
 Crc = Annotated[int, Field(ge=0, lt=2**32)]
@@ -159,11 +164,16 @@ class ArrayRecord(Document):
     bytes: Annotated[int, Field(ge=0, lt=2**62)]
     crc32c: Crc
     metadata_crc32c: Crc  # of the array's zarr.json
+    # Of each chunk; parts that are older have none. Data that ends with its own crc32c has the same
+    # crc32c whatever it is: that of the file tells damage, but not one file from another.
+    chunks: Items[Crc] | None = None
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         if self.chunk_rows > self.rows:
             raise ValueError("chunks of more rows than there are")
+        if self.chunks is not None and len(self.chunks) != -(-self.rows // self.chunk_rows):
+            raise ValueError("checksums of another number of chunks than there are")
         return self
 
 
@@ -183,7 +193,7 @@ def write_array(folder: Path, columns: Sequence[Any], spec: ArraySpec, level: in
     """
     rows = sum(len(column) for column in columns)
     chunk = chunk_rows(spec, rows)
-    data = _encode(columns, rows, spec, chunk, level)
+    data, crcs = _encode(columns, rows, spec, chunk, level)
     metadata = to_bytes(_metadata(spec, rows, chunk, level))
     write_file(folder / data_file(spec), data, durably=False)
     write_file(folder / "zarr.json", metadata, durably=False)
@@ -193,6 +203,7 @@ def write_array(folder: Path, columns: Sequence[Any], spec: ArraySpec, level: in
         bytes=len(data),
         crc32c=google_crc32c.value(data),
         metadata_crc32c=google_crc32c.value(metadata),
+        chunks=crcs,
     )
 
 
@@ -208,6 +219,7 @@ class ShardReader:
         self.spec = spec
         self.rows = record.rows
         self.chunk_rows = record.chunk_rows
+        self._crcs = record.chunks
         if self.chunk_rows * spec.row_bytes > MAX_CHUNK_BYTES:
             raise self._corrupt("declares chunks larger than any that wmtk writes")
         self._codec = Zstd()
@@ -268,8 +280,11 @@ class ShardReader:
         where = f"chunk {number} (bytes {offset} to {offset + length})"
         if len(data) != length:
             raise self._corrupt(f"ends inside {where}")
-        if _CRC.pack(google_crc32c.value(frame)) != data[-_CRC.size :]:
+        crc = google_crc32c.value(frame)
+        if _CRC.pack(crc) != data[-_CRC.size :]:
             raise self._corrupt(f"has altered bytes in {where}: checksum mismatch")
+        if self._crcs is not None and self._crcs[number] != crc:
+            raise self._corrupt(f"is not the file that was recorded: it has another {where}")
         out = np.empty((self.chunk_rows, *self.spec.shape), self._dtype)
         if (size := frame_content_size(frame)) != out.nbytes:
             raise self._corrupt(f"decodes to {size} bytes instead of {out.nbytes} in {where}")

@@ -141,6 +141,7 @@ def reseal_shard(root: Path, array: str, data: bytes) -> None:
 
     def sizes(attributes: dict[str, Any]) -> None:
         attributes["arrays"][array] |= {"bytes": len(data), "crc32c": google_crc32c.value(data)}
+        attributes["arrays"][array]["chunks"] = None  # as in older parts: not refused for these
 
     reseal_part(root, sizes)
 

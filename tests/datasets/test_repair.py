@@ -498,3 +498,14 @@ def test_whatever_is_damaged_no_intact_episode_is_lost(make_dataset, make_episod
     assert len(after) == len(set(after))
     assert {name for name, part in owner.items() if part not in touched} <= set(after) <= set(owner)
     assert after == [name for name in owner if name in after]
+
+
+def test_a_part_that_nothing_describes_any_more_is_not_told_as_no_loss(root, run_wmtk) -> None:
+    """Its log record and its own metadata are both gone: nobody knows which episodes it held."""
+    part = Dataset.open(root).parts[-1].part
+    spoil(root / "parts" / part / "zarr.json")
+    spoil(max((root / "log").glob("0*.json")))
+    done = run_wmtk("data", "repair", root, "--yes")
+    assert "no episode lost, besides those in 1 unreadable part." in " ".join(done.output.split())
+    assert (root / "quarantine" / part).is_dir()
+    assert len(ids(root)) == 3

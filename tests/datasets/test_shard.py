@@ -54,3 +54,19 @@ def test_a_flipped_bit_is_found(tmp_path, where) -> None:
     file.write_bytes(data)
     with pytest.raises(CorruptDatasetError, match=file.name):
         ShardReader(tmp_path, spec, record).whole(spec.zeros(100))
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((2,), 5), ((64, 64, 1), 200)])
+def test_a_whole_file_of_another_part_is_not_taken_for_this_one(tmp_path, shape, rows) -> None:
+    """Its own checksums are right, and noise, which does not shrink, has the same size."""
+    spec = ArraySpec("box", shape, "uint8")
+    rng = np.random.default_rng(0)
+    folders = [tmp_path / name for name in ("ours", "theirs")]
+    for folder in folders:
+        folder.mkdir()
+        noise = rng.integers(0, 256, (rows, *shape), np.uint8)
+        record = write_array(folder, [noise], spec, level=5)
+    ours, theirs = (folder / data_file(spec) for folder in folders)
+    assert ours.stat().st_size == theirs.stat().st_size
+    with pytest.raises(CorruptDatasetError, match="not the file"):
+        ShardReader(folders[0], spec, record).whole(spec.zeros(rows))

@@ -220,3 +220,24 @@ def test_empty_files_after_a_power_cut(root, read_all) -> None:
         assert outcome == "error" or file.name == "zarr.json"
         assert validate(root).errors
         file.write_bytes(data)
+
+
+def test_files_that_changed_places_are_not_read_as_each_other(root, read_all) -> None:
+    """Both are whole and of one size: only the part's attributes tell which is whose."""
+    first, second = Dataset.open(root).parts[-2:]
+    exchanged = 0
+    for name in ("action/c.0", "reward/c.0", "terminated/c.0", "obs/robot/pos/c.0.0"):
+        files = [root / "parts" / part.part / name for part in (first, second)]
+        data = [file.read_bytes() for file in files]
+        if len(data[0]) != len(data[1]) or data[0] == data[1]:
+            continue
+        for file, other in zip(files, reversed(data), strict=True):
+            file.write_bytes(other)
+        with pytest.raises(DatasetError, match=name):
+            read_all(root)
+        with pytest.raises(DatasetError, match=name):
+            Dataset.open(root)[-1]
+        for file, own in zip(files, data, strict=True):
+            file.write_bytes(own)
+        exchanged += 1
+    assert exchanged > 1
