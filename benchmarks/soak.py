@@ -4,7 +4,8 @@
     python benchmarks/soak.py --minutes 60 --async
     python benchmarks/soak.py --markdown docs/benchmarks.md
 
-The run is a process of its own, stopped by Ctrl-C at the end. The resident memory is the sum over
+The run is a process of its own, stopped by SIGTERM at the end: where this one runs in the
+background of a script, Ctrl-C is ignored. The resident memory is the sum over
 the process and its children, pages that they share counted each time. Slopes are those of a line
 through the second half of the samples: what is allocated once, such as caches, is there by then.
 """
@@ -12,7 +13,6 @@ through the second half of the samples: what is allocated once, such as caches, 
 from __future__ import annotations
 
 import argparse
-import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +28,7 @@ from rich.console import Console
 from timing import Table, Targets, size, write_markdown
 
 EVERY = 2.0  # seconds between samples
-PATIENCE = 120  # seconds in which the run ends after Ctrl-C
+PATIENCE = 120  # seconds in which the run ends after SIGTERM
 GROWTH = 5.0  # MB of resident memory from the third quarter to the last, at most
 COUNTS = ("files", "threads", "processes")
 
@@ -71,14 +71,18 @@ def _on_disk(folder: Path) -> float:
 
 @contextmanager
 def started(command: Sequence[str], log: Path) -> Iterator[psutil.Process]:
-    """A command in the background, interrupted at the end."""
+    """A command in the background, terminated at the end."""
     with log.open("w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
         try:
             yield psutil.Process(process.pid)
         finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(PATIENCE)
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def soak(args: argparse.Namespace, folder: Path) -> list[Sample]:

@@ -236,6 +236,20 @@ def create_exclusively(path: Path, data: bytes) -> None:
     sync(path.parent)
 
 
+def make_folder(folder: Path, target: Path | None = None) -> None:
+    """Make a folder and those above it; `target` is what an error names, if not the folder."""
+    target = target or folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:  # as in /proc, where no folder can be made
+        place = next(each for each in target.parents if each.exists())
+        raise ReadOnlyError(
+            f"{target} cannot be written: {place} takes no new folder.",
+            "Choose another place.",
+            target,
+        ) from error
+
+
 @contextlib.contextmanager
 def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
     """A path in a hidden folder beside `target` that takes its place at the end.
@@ -244,14 +258,7 @@ def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
     """
     holder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     with writing(target.parent):
-        try:
-            holder.mkdir(parents=True)
-        except FileNotFoundError as error:  # as in /proc, where no folder can be made
-            raise ReadOnlyError(
-                f"{target} cannot be written: {target.parent} takes no new folder.",
-                "Choose another place.",
-                target,
-            ) from error
+        make_folder(holder, target)
     try:
         yield holder / target.name
         with writing(target):

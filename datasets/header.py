@@ -54,7 +54,7 @@ def write_header(
     document = {**GROUP, "attributes": {"wmtk": durable.sealed(header)}}
     try:
         with durable.writing(root):
-            root.mkdir(parents=True, exist_ok=True)
+            durable.make_folder(root)
             make_folders(root)
             data = durable.to_bytes(document, indent=1)
             durable.create_exclusively(root / "zarr.json", data)

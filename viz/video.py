@@ -163,6 +163,7 @@ def _replacing(target: Path) -> Iterator[Path]:
     unfinished = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.touch()  # where it cannot be, the reason is plainer than ffmpeg's
         yield unfinished
         unfinished.replace(target)
     except OSError as error:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+# What the code of others may raise: environments and policies also call sys.exit().
+FOREIGN = (Exception, SystemExit)
+
 
 class WmtkError(Exception):
     """Base of every error that wmtk raises for a user; `hint` says what to do next."""

@@ -36,7 +36,9 @@ def test_the_slope_is_that_of_the_second_half_per_hour(soak) -> None:
 @pytest.mark.slow
 def test_a_short_soak(tmp_path: Path) -> None:
     manual = tmp_path / "manual.md"
-    command = [sys.executable, SCRIPT, "--minutes", 0.25, "--capacity", 500, "--markdown", manual]
+    # As in the background of a script, where Ctrl-C is ignored.
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, SCRIPT]
+    command += ["--minutes", 0.25, "--capacity", 500, "--markdown", manual]
     done = subprocess.run(
         map(str, command),
         capture_output=True,

@@ -13,7 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmtk.collect import CollectReport, RandomPolicy, collect, dataset_for, load_policy, schema_of
+from wmtk.collect import (
+    CallablePolicy,
+    CollectReport,
+    RandomPolicy,
+    collect,
+    dataset_for,
+    load_policy,
+    schema_of,
+)
 from wmtk.datasets import Dataset
 from wmtk.envs import make_env, resolve
 from wmtk.errors import DatasetError, EnvironmentFailedError, SchemaMismatchError, UsageError
@@ -232,6 +240,33 @@ def test_an_interrupted_command_keeps_what_is_whole_and_goes_on(tmp_path, number
     again = subprocess.run([*command, "200", "--append"], check=True, env=os.environ)
     assert again.returncode == 0
     assert Dataset.open(tmp_path / "d").num_episodes > before
+
+
+@pytest.mark.parametrize(
+    ("task", "returned"),
+    [
+        ("CartPole-v1", 2),
+        ("CartPole-v1", -1),
+        ("CartPole-v1", 0.7),
+        ("CartPole-v1", float("nan")),
+        ("Pendulum-v1", [float("nan")]),
+        ("Pendulum-v1", [float("inf")]),
+    ],
+)
+def test_a_function_that_returns_no_action_is_named(tmp_path, task, returned) -> None:
+    resolved = resolve(task)
+    with dataset_for(resolved, tmp_path / "d") as dataset:
+        policy = CallablePolicy(lambda obs: returned, dataset.schema.action, "mine")
+        with pytest.raises(UsageError, match=r"The policy mine returned .* is not an action"):
+            collect(resolved, dataset, policy, seed=0, episodes=1, workers=0)
+    assert not (tmp_path / "d").exists()
+
+
+def test_numbers_that_are_actions_are_taken() -> None:
+    for task, returned in (("CartPole-v1", 1.0), ("CartPole-v1", True), ("Pendulum-v1", [1])):
+        action = schema_of(resolve(task)).action
+        obs = [{"state": np.zeros(3)}]
+        assert CallablePolicy(lambda _, value=returned: value, action).act([0], obs) == [1]
 
 
 def test_a_policy_that_leaves_the_action_space_is_at_fault(tmp_path) -> None:

@@ -26,6 +26,7 @@ class Endless(gym.Env):
 
 gym.register("Endless-v0", entry_point=Endless)
 gym.register("Limited-v0", entry_point=Endless, max_episode_steps=30)
+gym.register("Unlimited-v0", entry_point=Endless, max_episode_steps=10**9)
 
 
 def left(obs):
@@ -38,6 +39,8 @@ def left(obs):
         ("Endless-v0", {}, None),
         ("Endless-v0", {"time_limit": 12}, 12),
         ("Limited-v0", {}, 30),
+        ("Unlimited-v0", {}, None),  # a limit that is never reached is none
+        ("Unlimited-v0", {"time_limit": 200_000}, 200_000),  # unless it is asked for
         ("Limited-v0", {"repeat": 4}, 8),
         ("wmtk/Catch-v0", {}, 80),
         ("wmtk/Reach-v0", {}, 100),

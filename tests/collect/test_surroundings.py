@@ -125,6 +125,51 @@ def test_an_environment_that_fails_leaves_nothing_in_the_way(folder, run_wmtk, m
     assert run_wmtk("collect", *options).exit_code == 0
 
 
+@pytest.mark.parametrize("where", ["import", "make", "reset", "step", "close"])
+def test_code_that_exits_is_a_failure(folder, run_wmtk, monkeypatch, where) -> None:
+    """Not the end of the command without a word."""
+    module = f"exits_at_{where}"
+    text = f'''
+import sys
+from noisy_envs import Noisy
+
+def at(where):
+    if where == "{where}":
+        sys.exit(3)
+
+at("import")
+
+class Exits(Noisy):
+    def __init__(self):
+        at("make")
+        super().__init__()
+
+    def reset(self, *, seed=None, options=None):
+        at("reset")
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        at("step")
+        return super().step(action)
+
+    def close(self):
+        at("close")
+'''
+    (folder / f"{module}.py").write_text(text)
+    monkeypatch.syspath_prepend(folder)
+    task = f"{module}:Exits"
+    for command in (["collect", task, "--out", folder / "d"], ["eval", "--task", task]):
+        more = [] if command[0] == "collect" else ["--policy", "random"]
+        monkeypatch.chdir(folder)
+        done = run_wmtk(*command, *more, "--episodes", 1, "--workers", 0)
+        if where == "close":  # when the work is done
+            assert done.exit_code == 0, done.output
+        else:
+            assert done.exit_code == 1, done.output
+            assert "SystemExit" in done.stderr
+            assert not (folder / "d").exists()
+
+
 def test_a_dataset_left_empty_by_a_kill_is_not_in_the_way(tmp_path, run_wmtk) -> None:
     options = ["wmtk/Catch-v0", "--episodes", 1, "--out", tmp_path / "d.zarr"]
     code = (

@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any, TypeVar
 
+from wmtk.errors import FOREIGN
 from wmtk.viz.serve import protocol
 from wmtk.viz.serve.catalogue import Catalogue
 from wmtk.viz.serve.play import Page, Play
@@ -141,7 +142,7 @@ class Engine:
         """A failure ends one page's play, and nothing else."""
         try:
             work()
-        except Exception as error:
+        except FOREIGN as error:
             _logger.debug("a play failed", exc_info=error)
             seat.play.fail(error)
 

@@ -99,7 +99,7 @@ class Play:
         self._times.append(now)
         self._advance()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Something went wrong: stop, and say so."""
         self._set_playing(False)
         if isinstance(error, WmtkError):

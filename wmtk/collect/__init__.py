@@ -3,7 +3,7 @@
 from wmtk.collect.collector import CollectReport, collect
 from wmtk.collect.evaluator import EvalReport, Trial, evaluate
 from wmtk.collect.mind import Mind, Recording
-from wmtk.collect.play import LONGEST_EPISODE, PlayProgress, most_steps
+from wmtk.collect.play import PlayProgress, most_steps
 from wmtk.collect.policy import (
     CallablePolicy,
     EpsilonGreedy,
@@ -14,6 +14,7 @@ from wmtk.collect.policy import (
 )
 from wmtk.collect.target import dataset_for, schema_of, seed_words
 from wmtk.envs import task_of
+from wmtk.envs.task import LONGEST_EPISODE
 
 __all__ = [
     "LONGEST_EPISODE",

@@ -17,13 +17,13 @@ from wmtk.collect.slot import SlotPlan
 from wmtk.collect.workers import LocalWorker, ProcessWorker, Round, Worker
 from wmtk.datasets import Episode, Provenance, Schema
 from wmtk.envs import ResolvedTask
+from wmtk.envs.task import LONGEST_EPISODE
 from wmtk.errors import EnvironmentFailedError, UsageError
 from wmtk.version import code_version
 
 ROUND_SECONDS = 0.3  # how long a policy that looks at nothing is left to play at a time
 LONGEST_ROUND = 512  # steps
 FAILURES_IN_A_ROW = 5
-LONGEST_EPISODE = 100_000  # steps, where a task has no time limit
 RECENT = 100  # episodes whose mean return is shown
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.envs.foreign import import_module
-from wmtk.errors import UsageError, WmtkError
+from wmtk.errors import FOREIGN, UsageError, WmtkError
 from wmtk.spaces import ArraySpec
 
 Observation = Mapping[str, NDArray[Any]]  # leaves by key, as wmtk.spaces.flatten_value gives them
@@ -91,8 +91,10 @@ class CallablePolicy:
         for seen in obs:
             given = next(iter(seen.values())) if len(seen) == 1 else seen
             try:
-                action = np.asarray(self._function(given), self._spec.dtype)
-            except Exception as error:  # whatever a user's function raises
+                chosen = np.asarray(self._function(given))
+                with np.errstate(invalid="ignore"):
+                    action = chosen.astype(self._spec.dtype)
+            except FOREIGN as error:  # whatever a user's function raises
                 raise UsageError(
                     f"The policy {self.name} failed: {type(error).__name__}: {error}",
                     "`wmtk --debug …` shows where.",
@@ -102,8 +104,23 @@ class CallablePolicy:
                     f"The policy {self.name} returned an action of shape {action.shape}.",
                     f"The environment takes {self._spec}.",
                 )
+            if not self._is_action(chosen, action):
+                raise UsageError(
+                    f"The policy {self.name} returned {chosen}, which is not an action.",
+                    f"The environment takes {self._spec}.",
+                )
             actions.append(action)
         return actions
+
+    def _is_action(self, chosen: NDArray[Any], action: NDArray[Any]) -> bool:
+        """Whether it is finite and, where actions are whole numbers, one of those.
+
+        Whether it is within the bounds of a box is checked where it is stored.
+        """
+        if action.dtype.kind == "f":
+            return bool(np.isfinite(action).all())
+        is_one = self._spec.kind == "box" or self._spec.first_outside(action[None]) is None
+        return is_one and np.array_equal(action, chosen)
 
 
 class EpsilonGreedy:

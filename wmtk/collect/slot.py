@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from wmtk.datasets import Episode, Provenance, Schema
 from wmtk.datasets.packed import RowBuffer
 from wmtk.envs import ResolvedTask
-from wmtk.errors import EpisodeError
+from wmtk.errors import FOREIGN, EpisodeError
 from wmtk.spaces import ArraySpec, flatten_value
 
 
@@ -160,8 +161,10 @@ class Slot:
         return episode
 
     def close(self) -> None:
+        """Close the environment; how it takes that does not matter any more."""
         if self._env is not None:
-            self._env.close()
+            with contextlib.suppress(*FOREIGN):
+                self._env.close()
             self._env = None
 
 

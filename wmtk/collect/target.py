@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from wmtk.datasets import Dataset, Schema, durable
 from wmtk.datasets.header import is_vacant, read_header
 from wmtk.datasets.opening import remove_if_empty
 from wmtk.envs import ResolvedTask
-from wmtk.errors import DatasetError, UsageError
+from wmtk.errors import FOREIGN, DatasetError, EnvironmentFailedError, UsageError
 from wmtk.spaces import ArraySpec, check_name, flatten_space
 
 # Part of the seeds of all writers but the first: no number of a slot or an attempt is as large.
@@ -27,7 +28,11 @@ def schema_of(task: ResolvedTask, store_info: Sequence[str] = ()) -> Schema:
         action = ArraySpec.from_gymnasium(env.action_space)
         info: dict[str, ArraySpec] = {}
         if store_info:
-            _, first = env.reset(seed=0)
+            try:
+                _, first = env.reset(seed=0)
+            except FOREIGN as error:
+                reason = f"{type(error).__name__}: {error}"
+                raise EnvironmentFailedError(f"{task.task} fails at reset: {reason}") from error
             for key in store_info:
                 if key not in first:
                     known = ", ".join(sorted(map(str, first))) or "nothing"
@@ -39,7 +44,8 @@ def schema_of(task: ResolvedTask, store_info: Sequence[str] = ()) -> Schema:
                     "box", value.shape, value.dtype.name
                 )
     finally:
-        env.close()
+        with contextlib.suppress(*FOREIGN):
+            env.close()
     return Schema(obs, action, info=info, structure=structure)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from wmtk.collect.slot import Slot, SlotPlan
 from wmtk.datasets import Episode
-from wmtk.errors import BoundsError, WmtkError
+from wmtk.errors import FOREIGN, BoundsError, WmtkError
 from wmtk.escaping import make_streams_safe
 
 SAFE_PATH, HERE = "PYTHONSAFEPATH", "wmtk"  # the value tells that it was set here
@@ -61,7 +61,7 @@ class SlotGroup:
         for number, sequence in actions.items():
             try:
                 self._play(number, sequence, result)
-            except Exception as error:  # whatever an environment raises
+            except FOREIGN as error:  # whatever an environment raises
                 self._replace(number)
                 result.incidents += 1
                 result.failures[number] = _reason(error)
@@ -103,15 +103,14 @@ class SlotGroup:
             attempt=old.plan.attempt + 1,
         )
         self._slots[number] = Slot(plan)
-        with contextlib.suppress(Exception):  # it failed already, how it closes does not matter
-            old.close()
+        old.close()
 
     def close(self) -> None:
         for slot in self._slots.values():
             slot.close()
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, BoundsError):
         return f"{error.message} {error.hint}"
     return error.message if isinstance(error, WmtkError) else f"{type(error).__name__}: {error}"

@@ -19,7 +19,7 @@ from gymnasium.wrappers import AddRenderObservation, TimeLimit
 
 from wmtk.envs.options import GymnasiumOptions, did_you_mean
 from wmtk.envs.wrappers import RepeatAction, ResizePictures, resized
-from wmtk.errors import EnvCreationError, TaskError
+from wmtk.errors import FOREIGN, EnvCreationError, TaskError
 
 GROUP = "wmtk.envs"
 GYMNASIUM_GROUP = "gymnasium.envs"  # installed packages register their environments through it
@@ -80,7 +80,7 @@ def load_entry_point(task: str) -> Maker:
         raise TaskError(f"The entry point '{task}' of the group {GROUP} is gone.")
     try:
         maker: Maker = point.load()
-    except Exception as error:
+    except FOREIGN as error:
         message = f"The entry point '{task}' = {point.value} cannot be loaded: {error!r}."
         raise EnvCreationError(message, "Reinstall the package that brings it.") from error
     return _checked(maker, task)
@@ -111,7 +111,7 @@ def import_module(task: str) -> tuple[ModuleType, str]:
             f"There is no module '{name}' for the task '{task}'.",
             "Install it, or run the command in the folder that holds it.",
         ) from error
-    except Exception as error:
+    except FOREIGN as error:
         message = f"Importing '{name}' for the task '{task}' failed: {error!r}."
         raise EnvCreationError(message) from error
 
@@ -212,7 +212,7 @@ def _building(task: str) -> Iterator[None]:
         yield
     except gym.error.DependencyNotInstalled as error:
         raise EnvCreationError(f"The environment '{task}' lacks a package: {error}.") from error
-    except Exception as error:
+    except FOREIGN as error:
         message = f"The environment '{task}' could not be built: {error!r}."
         raise EnvCreationError(message, "The error comes from the environment itself.") from error
 

@@ -29,6 +29,9 @@ Kind = Literal["atari", "dmc", "gymnasium", "module", "entry_point"]
 Options = AtariOptions | DmcOptions | GymnasiumOptions
 
 
+LONGEST_EPISODE = 100_000  # agent steps, where a task has no time limit
+
+
 @dataclass(frozen=True)
 class ResolvedTask:
     """A task with every setting filled in; small and picklable, so that a worker can build it."""
@@ -53,6 +56,8 @@ class ResolvedTask:
         limit = self.options.time_limit
         if limit is None and self.kind in ("gymnasium", "module"):
             limit = foreign.registered_limit(self.env_id)
+            if limit is not None and limit > LONGEST_EPISODE * self.action_repeat:
+                return None  # a limit that is never reached is none
         return None if limit is None else -(-limit // self.action_repeat)
 
     @property
