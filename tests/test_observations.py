@@ -230,3 +230,19 @@ def test_images_are_found() -> None:
     }
     assert images_of(obs) == ["a", "b", "d", "e"]
     assert images_of(obs, plain=True) == ["a", "d"]
+
+
+@pytest.mark.parametrize("shape", [(7, 7, 3), (28, 28), (28, 28, 1), (3, 28, 28), (90, 31, 3)])
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("uint8", 0, 255), ("float32", 0, 1), ("float32", None, None), ("uint16", 0, 65535)],
+)
+def test_small_images_of_every_form_are_never_vectors_silently(
+    shape: tuple[int, ...], dtype: str, low: float | None, high: float | None
+) -> None:
+    spec = ArraySpec("box", shape, dtype, low, high)
+    codec = ObsCodec({"seen": spec, "joints": ArraySpec("box", (4, 3), "float32")})
+    (note,) = codec.notes
+    assert f"is learned as a vector of {spec.numbers} numbers" in note
+    assert "--set data.as_image=seen" in note
+    assert codec.specs["seen"].numbers == spec.numbers

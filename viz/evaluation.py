@@ -151,9 +151,11 @@ def evaluate(
     ahead, C = found.ahead, found.context
     relied = min(found.policy_horizon, found.horizon)
 
+    seen = reward_quality(found.reward, found.reward_seen, found.mask, bootstrap)
+
     def rewards(steps: int) -> RewardQuality:
         true, imagined = found.reward[:, C : C + steps], found.reward_imagined[:, :steps]
-        return reward_quality(true, imagined, ahead[:, :steps], bootstrap)
+        return reward_quality(true, imagined, ahead[:, :steps], bootstrap, sparse=seen.sparse)
 
     def returns(steps: int) -> ImaginedReturns:
         return imagined_returns(found, steps, confidence=confidence, resamples=resamples, seed=seed)
@@ -173,7 +175,7 @@ def evaluate(
         obs=obs,
         trusted=trusted_steps(obs),
         usable=usable_steps(obs),
-        reward_seen=reward_quality(found.reward, found.reward_seen, found.mask, bootstrap),
+        reward_seen=seen,
         reward_imagined=rewards(found.horizon),
         reward_policy=rewards(relied),
         returns=returns(found.horizon),

@@ -3,27 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from wmtk.viz.evaluation import Evaluation
 from wmtk.viz.grades import Finding, Grade, adverb, better, count, graded, worst
-from wmtk.viz.metrics import RewardQuality
+from wmtk.viz.metrics import EventQuality, RewardQuality
 
 SIZES = (0.5, 2.0)  # of predicted rewards for true ones, between which they are about right
 TOO_MUCH = 0.5  # of all rewards that come: reward in excess of that is made up
+FEW_EVENTS = 4  # rewards of one sign; fewer leave room for chance
 OFTEN = 0.05  # of all steps: so many more or fewer ends than there are
 
 
 def reward_findings(found: Evaluation) -> Iterator[Finding]:
+    """Where rewards are rare, each sign by itself: the frequent one must not hide the other."""
     kinds = (found.reward_seen, found.reward_policy, found.reward_imagined)
-    seen, policy, longest = (reward_score(quality)[0] for quality in kinds)
-    if np.isnan([seen, policy]).any():
-        yield Finding("Rewards hardly vary: only their sums can be judged.", Grade.GOOD)
+    if not found.reward_seen.sparse:
+        seen, policy, longest = (float(quality.r_squared.value) for quality in kinds)
+        if np.isnan([seen, policy]).any():
+            yield Finding("Rewards hardly vary: only their sums can be judged.", Grade.GOOD)
+            return
+        yield _by_horizon("rewards", "R²", (seen, policy, longest), found, Grade.BAD)
         return
-    name = reward_score(found.reward_policy)[1]
-    yield _by_horizon("rewards", name, (seen, policy, longest), found, Grade.BAD)
-    yield from _amounts(found.reward_seen)
+    signs = [tuple(q.positive for q in kinds), tuple(q.negative for q in kinds)]
+    many = all(events[0] is not None for events in signs)
+    for name, events in zip(("positive rewards", "negative rewards"), signs, strict=True):
+        if events[0] is not None:
+            yield from _event_findings(name if many else "rewards", events[0], events, found)
+    yield from _made_up(found.reward_seen)
+
+
+def _event_findings(
+    what: str,
+    seen: EventQuality,
+    events: tuple[EventQuality | None, ...],
+    found: Evaluation,
+) -> Iterator[Finding]:
+    """Rewards of one sign: at the right steps, and of the right size."""
+    near = f"average precision within {count(seen.tolerance, 'step')}"
+    each = (np.nan if e is None else float(e.with_tolerance.value) for e in events)
+    observed, policy, longest = each
+    finding = _by_horizon(what, near, (observed, policy, longest), found, Grade.BAD)
+    if seen.count < FEW_EVENTS:
+        finding = replace(finding, grade=better(Grade.DOUBTFUL, finding.grade))
+    yield finding
+    size = float(seen.size.value)
+    if not SIZES[0] <= size <= SIZES[1]:
+        surely = seen.size.high < SIZES[0] or seen.size.low > SIZES[1]
+        text = f"Where {what} occur, {size:.2g} times their size is predicted."
+        grade = Grade.BAD if surely and seen.count >= FEW_EVENTS else Grade.DOUBTFUL
+        yield Finding(text, grade, f"{what} are {size:.2g} times their size")
 
 
 def _by_horizon(
@@ -59,28 +90,13 @@ def _by_horizon(
     )
 
 
-def reward_score(quality: RewardQuality) -> tuple[float, str]:
-    """How well rewards are predicted, and the name of that number."""
-    events = [e for e in (quality.positive, quality.negative) if e is not None]
-    if not events:
-        return float(quality.r_squared.value), "R²"
-    total = sum(e.count * float(e.with_tolerance.value) for e in events)
-    near = count(events[0].tolerance, "step")
-    return total / sum(e.count for e in events), f"average precision within {near}"
-
-
-def _amounts(seen: RewardQuality) -> Iterator[Finding]:
-    """Rewards may be found at the right steps and still be wrong: too small, or made up."""
-    size = reward_size(seen)
-    if np.isnan(size):
-        return
-    if not SIZES[0] <= size <= SIZES[1]:
-        text = f"Where rewards occur, {size:.2g} times their size is predicted."
-        yield Finding(text, Grade.BAD, f"rewards are {size:.2g} times their size")
-        return
+def _made_up(seen: RewardQuality) -> Iterator[Finding]:
+    """Rewards may be found at the right steps, and others be made up."""
     bias = seen.return_bias
     surely = np.isnan(bias.low) or bias.low > 0 or bias.high < 0
-    if not surely or abs(bias.value) <= TOO_MUCH * seen.amount:
+    sizes = [float(e.size.value) for e in (seen.positive, seen.negative) if e is not None]
+    fits = all(SIZES[0] <= size <= SIZES[1] for size in sizes)
+    if not fits or not surely or abs(bias.value) <= TOO_MUCH * seen.amount:
         return
     side, much = ("Positive", "much") if bias.value > 0 else ("Negative", "little")
     text = (
@@ -88,13 +104,6 @@ def _amounts(seen: RewardQuality) -> Iterator[Finding]:
         f"window, whose true rewards are {seen.amount:.2g} in size."
     )
     yield Finding(text, Grade.BAD, "rewards are predicted where none occur")
-
-
-def reward_size(quality: RewardQuality) -> float:
-    """What is predicted near rewards, for what came, over both signs; NaN where they are dense."""
-    events = [e for e in (quality.positive, quality.negative) if e is not None]
-    total = sum(e.count * float(e.size.value) for e in events)
-    return total / sum(e.count for e in events) if events else np.nan
 
 
 def end_findings(found: Evaluation) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from wmtk.spaces import SMALLEST_PICTURE, ArraySpec
 Bytes = NDArray[np.uint8]
 
 IMAGE_SIZE = 64  # height and width that the networks of the paper take
+LEAST_NOTED = 7  # pixels; what may be an image of that size is not learned silently as a vector
 PIECE = 256  # frames that are converted at a time, which bounds the memory
 
 
@@ -66,8 +67,9 @@ class ObsCodec:
 
     def _seen(self, key: str, spec: ArraySpec, as_image: bool, as_vector: bool) -> ArraySpec:
         """The space of a key as the model sees it."""
-        small = min((spec.image_shape() or (0, 0))[:2]) < SMALLEST_PICTURE
-        if as_vector or (small and spec.is_image and not as_image):
+        least = min((spec.image_shape() or (0, 0))[:2])
+        small = least < SMALLEST_PICTURE
+        if as_vector or (small and not as_image and (spec.is_image or least >= LEAST_NOTED)):
             return self._as_vector(key, spec, small=small and not as_vector)
         if as_image or spec.is_image:
             return self._as_image(key, spec)

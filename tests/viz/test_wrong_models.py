@@ -16,8 +16,14 @@ from wmtk.models.shown import Imagined, Seen
 from wmtk.viz.evaluation import Evaluation, evaluate
 from wmtk.viz.evidence import gather
 from wmtk.viz.grades import MARKS, Grade
-from wmtk.viz.head_findings import reward_size
-from wmtk.viz.metrics import Bootstrap, Estimate, ReturnQuality, return_quality
+from wmtk.viz.metrics import (
+    Bootstrap,
+    Estimate,
+    ReturnQuality,
+    RewardQuality,
+    return_quality,
+    reward_quality,
+)
 from wmtk.viz.metrics.frames import PSNR_MOST
 from wmtk.viz.return_findings import bias_grade, relation_grade
 from wmtk.viz.verdict import verdict
@@ -353,11 +359,90 @@ def test_the_numbers_of_wrong_models(right: Evaluation) -> None:
     assert lying.reward_seen.correlation.value < -0.8
     assert lying.reward_policy.return_bias.low > 0
     large = judge(rewarding(lambda true: 5 * true)())
-    assert reward_size(large.reward_seen) == pytest.approx(5)
-    assert reward_size(right.reward_seen) == pytest.approx(1)
+    for found, size in ((large, 5), (right, 1)):
+        assert found.reward_seen.positive is not None
+        assert found.reward_seen.positive.size.value == pytest.approx(size)
     eager = judge(Eager())
     assert eager.ends_seen is not None
     assert eager.ends_seen.expected_rate > 0.5 > 10 * eager.ends_seen.base_rate
+
+
+# --- rewards of two signs ----------------------------------------------------------------------
+
+Change = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+WELL = "predicted well from observed states (average precision within 1 step 1.00)"
+
+
+def two_signs(change: Change, positive: int = 30, negative: int = 70) -> RewardQuality:
+    """Rewards of both signs in 24 windows, and what a model makes of them."""
+    rng = np.random.default_rng(0)
+    true = np.zeros(24 * 40, np.float32)
+    at = rng.permutation(len(true))
+    true[at[:positive]], true[at[positive : positive + negative]] = 1, -1
+    true = true.reshape(24, 40)
+    mask = np.ones(true.shape, bool)
+    return reward_quality(true, change(true), mask, Bootstrap(np.arange(24), resamples=50))
+
+
+@pytest.mark.parametrize(
+    ("change", "signs", "complaints"),
+    [
+        (lambda true: true, {}, []),
+        (  # the frequent punishments are known, the rewards that a policy looks for are not
+            lambda true: np.minimum(true, 0),
+            {},
+            [
+                "! Positive rewards are predicted badly from observed states",
+                "! Where positive rewards occur, ",
+            ],
+        ),
+        (
+            lambda true: np.maximum(true, 0),
+            {"positive": 70, "negative": 30},
+            [
+                "! Negative rewards are predicted badly from observed states",
+                "! Where negative rewards occur, ",
+            ],
+        ),
+        (
+            lambda true: np.where(true > 0, 0.2, 1) * true,
+            {},
+            ["! Where positive rewards occur, "],
+        ),
+        (  # too few to be sure
+            lambda true: np.minimum(true, 0),
+            {"positive": 2},
+            [
+                "? Positive rewards are predicted badly from observed states",
+                "? Where positive rewards occur, ",
+            ],
+        ),
+    ],
+    ids=["right", "no rewards", "no punishments", "small rewards", "two rewards"],
+)
+def test_one_sign_of_rewards_does_not_hide_the_other(
+    right: Evaluation, change: Change, signs: dict[str, int], complaints: list[str]
+) -> None:
+    quality = two_signs(change, **signs)
+    found = replace(right, reward_seen=quality, reward_policy=quality, reward_imagined=quality)
+    heard = faults(found)
+    assert len(heard) == len(complaints), heard
+    for complaint, fault in zip(complaints, heard, strict=True):
+        assert fault.startswith(complaint)
+    said = verdict(found)
+    assert MARKS[said.grade] == min((c[0] for c in complaints), default=MARKS[Grade.GOOD])
+    if complaints:
+        other = "Negative" if "ositive" in complaints[0] else "Positive"
+        if "predicted" in complaints[0]:
+            assert any(f.text.startswith(f"{other} rewards are {WELL}") for f in said.findings)
+
+
+def test_unseen_rewards_are_told_where_none_are_imagined(right: Evaluation) -> None:
+    """No rewards come in the steps that a policy imagines, but the seen ones are missed."""
+    seen = two_signs(lambda true: 0 * true)
+    none = two_signs(lambda true: true, positive=0, negative=0)
+    found = replace(right, reward_seen=seen, reward_policy=none, reward_imagined=none)
+    assert "! Positive rewards are predicted badly from observed states" in faults(found)[0]
 
 
 # --- tasks and horizons at which there is less to judge ----------------------------------------

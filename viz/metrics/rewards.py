@@ -51,11 +51,15 @@ def reward_quality(
     bootstrap: Bootstrap,
     *,
     tolerance: int = TOLERANCE,
+    sparse: bool | None = None,
 ) -> RewardQuality:
-    """Compare rewards (N, T) as the environment gave them; the bootstrap's rows are windows."""
+    """Compare rewards (N, T) as the environment gave them; the bootstrap's rows are windows.
+
+    `sparse` says whether rewards are events, by default if they are rare in these rows.
+    """
     true, found = np.asarray(truth, np.float64), np.asarray(prediction, np.float64)
     share = float((true[mask] != 0).mean())
-    sparse = 0 < share < SPARSE
+    sparse = 0 < share < SPARSE if sparse is None else sparse
 
     def chosen(rows: Rows) -> tuple[Numbers, Numbers]:
         return true[rows][mask[rows]], found[rows][mask[rows]]
