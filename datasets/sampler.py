@@ -182,6 +182,7 @@ class SequenceSampler:
         fields = [(path, s.dtype, s.shape) for path, s in wanted.items() if path not in self._large]
         self._small = np.dtype(fields)
         self._refreshing = threading.Lock()
+        self._loading = threading.Lock()
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
         self._views = self._look({})
 
@@ -218,9 +219,12 @@ class SequenceSampler:
                 source.dataset.refresh()
             if self.versions == tuple(source.dataset.version for source in self.sources):
                 return False
-            before = {part: reader for view in self._views for part, reader in view.readers.items()}
-            self._views = self._look(before)
-            after = {part for view in self._views for part in view.readers}
+            before: dict[str, PartReader] = {}
+            for view in self._views:
+                before |= view.readers.copy()  # other threads open parts meanwhile
+            views = self._look(before)
+            after = {part for view in views for part in view.readers}
+            self._views = views
             self.cache.drop_parts(before.keys() - after)
         return True
 
@@ -350,13 +354,15 @@ class SequenceSampler:
         if all(entry.part in view.held for view, entry, _, _ in windows):
             fill(range(len(windows)))
             return
-        # A part that is kept in memory is decoded and converted once, not by each thread using it.
-        whole = {
-            (id(view), entry.part): (view, entry)
-            for view, entry, _, _ in windows
-            if view.resident and entry.part not in view.held
-        }
-        self._in_threads([partial(self._load, view, entry) for view, entry in whole.values()])
+        # A part that is kept in memory is decoded and converted once, not by each thread using it
+        # nor for each of the batches that are read at the same time.
+        with self._loading:
+            whole = {
+                (id(view), entry.part): (view, entry)
+                for view, entry, _, _ in windows
+                if view.resident and entry.part not in view.held
+            }
+            self._in_threads([partial(self._load, view, entry) for view, entry in whole.values()])
         # Windows of the same part are read by the same thread where possible.
         order = sorted(range(len(windows)), key=lambda b: windows[b][1].part)
         share = -(-len(order) // (2 * THREADS))

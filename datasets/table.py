@@ -32,6 +32,9 @@ class EpisodeTable:
     end: NDArray[np.int64]  # bit 1 terminated, bit 2 truncated, 0 cut
     id: NDArray[np.uint64]
 
+    def __repr__(self) -> str:
+        return f"EpisodeTable(episodes={len(self)}, steps={self.length.sum()})"
+
     @classmethod
     def of(cls, parts: Sequence[PartEntry]) -> EpisodeTable:
         counts = [len(entry.lengths) for entry in parts]

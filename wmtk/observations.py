@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from wmtk.config import nearest
 from wmtk.errors import ConfigError, SchemaMismatchError
+from wmtk.representation import brief
 from wmtk.scaling import AreaScaler
 from wmtk.spaces import SMALLEST_PICTURE, ArraySpec
 
@@ -64,6 +65,9 @@ class ObsCodec:
         self._scalers: dict[tuple[int, int], AreaScaler] = {}
         for key, spec in self.sources.items():
             self.specs[key] = self._seen(key, spec, key in as_image, key in as_vector)
+
+    def __repr__(self) -> str:
+        return f"ObsCodec({brief({key: str(spec) for key, spec in self.specs.items()})})"
 
     def _seen(self, key: str, spec: ArraySpec, as_image: bool, as_vector: bool) -> ArraySpec:
         """The space of a key as the model sees it."""

@@ -17,18 +17,29 @@ EPISODE = re.compile(r"(?P<parent>.*/)?(?P<episode>[^/]*\d)/(?P<array>.+)")
 OBSERVATION = re.compile(r"obs|state|image|pixel|frame|camera|qpos|qvel", re.IGNORECASE)
 ACTION = re.compile(r"act", re.IGNORECASE)
 REWARD = re.compile(r"rew|(^|/)r$", re.IGNORECASE)
-END = re.compile(r"term|done|timeout|(^|/)ends?$", re.IGNORECASE)
+END = re.compile(r"term|done|(^|/)ends?$", re.IGNORECASE)
+CUT = re.compile(r"trunc|time_?out", re.IGNORECASE)
+OTHERS = (ACTION, REWARD, END, CUT)
 
 
 @dataclass(frozen=True)
 class Roles:
     """Which array is taken for what; `parent` is the group of the episodes' groups, if any."""
 
-    observations: tuple[str, ...]
-    action: str
+    observations: tuple[str, ...]  # empty if the names do not tell
+    action: str | None
     reward: str | None
     end: str | None
+    cut: str | None
     parent: str | None
+
+    @property
+    def lacking(self) -> list[str]:
+        """What the user has to find, as the lines call it."""
+        return [
+            *([] if self.observations else ["observations"]),
+            *([] if self.action else ["actions"]),
+        ]
 
 
 def unknown_hdf5(path: Path, formats: str) -> ConversionError:
@@ -47,10 +58,15 @@ def unknown_hdf5(path: Path, formats: str) -> ConversionError:
         f"{found}\nThe format d4rl needs {', '.join(NEEDED)}, with one row per step; there is no "
         f"{', '.join(missing)}."
     )
-    roles = _roles(arrays)
-    if roles is None:
+    if not arrays:
         return ConversionError(message, f"The formats are:\n{formats}", path)
-    hint = f"These Python lines import it; check the names:\n\n{python_lines(path, roles)}"
+    roles = _roles(arrays)
+    check = "check the names"
+    if lacking := roles.lacking:
+        names = " and ".join(repr(name) for name in lacking)
+        check = f"write the names of its arrays in place of {names}"
+        message += f"\nThe formats are:\n{formats}"
+    hint = f"These Python lines import it; {check}:\n\n{python_lines(path, roles)}"
     return ConversionError(message, hint, path)
 
 
@@ -67,8 +83,8 @@ def _arrays(file: Any) -> dict[str, tuple[tuple[int, ...], str]]:
     return found
 
 
-def _roles(arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Roles | None:
-    """A guess by the names; None without observations and actions."""
+def _roles(arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Roles:
+    """A guess by the names."""
     rows = {name: kind for name, kind in arrays.items() if kind[0] and kind[1] != "object"}
     matches = [match for name in rows if (match := EPISODE.fullmatch(name))]
     parent = None
@@ -79,16 +95,13 @@ def _roles(arrays: Mapping[str, tuple[tuple[int, ...], str]]) -> Roles | None:
     else:
         inside = list(rows)
     inside = [name for name in inside if "next" not in name.lower()]
-    action, reward, end = (_first(kind, inside) for kind in (ACTION, REWARD, END))
-    taken = {action, reward, end}
-    seen = tuple(n for n in inside if n not in taken and OBSERVATION.search(n) and _own(n))
-    if action is None or not seen:
-        return None
-    return Roles(seen, action, reward, end, parent)
+    action, reward, end, cut = (_first(kind, inside) for kind in OTHERS)
+    seen = tuple(n for n in inside if OBSERVATION.search(n) and not _is_other(n))
+    return Roles(seen, action, reward, end, cut, parent)
 
 
-def _own(name: str) -> bool:
-    return not (ACTION.search(name) or REWARD.search(name) or END.search(name))
+def _is_other(name: str) -> bool:
+    return any(kind.search(name) for kind in OTHERS)
 
 
 def _first(pattern: re.Pattern[str], names: Iterable[str]) -> str | None:
@@ -97,10 +110,12 @@ def _first(pattern: re.Pattern[str], names: Iterable[str]) -> str | None:
 
 def python_lines(path: Path, roles: Roles) -> str:
     """A program that writes the episodes of the file to a dataset."""
-    keys = {name: _key(name, roles.observations) for name in roles.observations}
+    observations = roles.observations or ("observations",)
+    keys = {name: _key(name, observations) for name in observations}
     obs = ", ".join(f"{key!r}: group[{name!r}][()]" for name, key in keys.items())
     reward = f"group[{roles.reward!r}][()].reshape(-1)" if roles.reward else "np.zeros(len(action))"
     end = f"group[{roles.end!r}][()].reshape(-1)" if roles.end else "np.zeros(len(action))"
+    cut = f"group[{roles.cut!r}][()].reshape(-1)" if roles.cut else "np.zeros(len(action))"
     groups = "[file]"
     if roles.parent is not None:
         top = f"file[{roles.parent!r}]" if roles.parent else "file"
@@ -114,16 +129,20 @@ from wmtk.spaces import ArraySpec
 def episodes(file):
     for group in {groups}:
         obs = {{{obs}}}
-        action = group[{roles.action!r}][()]
+        action = group[{roles.action or "actions"!r}][()]
         reward = {reward}
-        ended = {end} > 0  # at the last step of an episode
+        terminated = {end} > 0  # at the last step of an episode that came to its end
+        truncated = {cut} > 0  # at that of one that was stopped, as by a time limit
         last = len(action) - 1
+        stored = min(len(values) for values in obs.values())
         start = 0
-        for stop in sorted({{*np.flatnonzero(ended).tolist(), last}}):
-            rows = [min(t, last) for t in range(start, stop + 2)]  # T+1 observations
-            rows[-1] = stop  # the one after the last action is not there: it is repeated
+        for stop in sorted({{*np.flatnonzero(terminated | truncated).tolist(), last}}):
+            rows = list(range(start, stop + 2))  # T+1 observations
+            if stop < last or stored == len(action):
+                rows[-1] = stop  # the one after the last action is not there: it is repeated
             seen = [{{key: values[t] for key, values in obs.items()}} for t in rows]
-            yield seen, action[start:stop + 1], reward[start:stop + 1], bool(ended[stop])
+            ends = {{"terminated": bool(terminated[stop]), "truncated": bool(truncated[stop])}}
+            yield seen, action[start:stop + 1], reward[start:stop + 1], ends
             start = stop + 1
 
 with h5py.File({str(path)!r}) as file:
@@ -135,9 +154,8 @@ with h5py.File({str(path)!r}) as file:
     obs = {{k: ArraySpec("box", v.shape, v.dtype.name) for k, v in first[0].items()}}
     schema = Schema(obs, spec)
     with Dataset.create({str(path.with_suffix(".zarr"))!r}, schema) as dataset:
-        for seen, action, reward, terminated in episodes(file):
-            dataset.append(Episode.from_transitions(
-                schema, seen, action, reward, terminated=terminated, truncated=False))
+        for seen, action, reward, ends in episodes(file):
+            dataset.append(Episode.from_transitions(schema, seen, action, reward, **ends))
 """
 
 

@@ -1,5 +1,10 @@
 """Batches: right windows, reproducible, padded, within memory, following the data."""
 
+import itertools
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -152,6 +157,35 @@ def test_prefetched_batches_are_the_sampler_s_own(make_dataset, make_episode) ->
         batch = next(batches)
     assert batch.versions == (3,)
     assert batch.step == 3
+
+
+def test_parts_are_opened_by_others_while_a_sampler_is_refreshed(
+    make_dataset, make_episode
+) -> None:
+    dataset = make_dataset([3])
+    sampler = SequenceSampler(dataset, batch_size=1, length=2)
+    sampler.sample()
+    (view,) = sampler._views
+    (reader,) = view.readers.values()
+    view.readers.update((str(number), reader) for number in range(100_000))  # many parts
+    dataset.append(make_episode(3, seed=1))
+    done = threading.Event()
+
+    def open_parts() -> None:
+        for number in itertools.takewhile(lambda _: not done.is_set(), itertools.count(100_000)):
+            view.readers[str(number)] = reader
+
+    before = sys.getswitchinterval()
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(open_parts)
+        sys.setswitchinterval(1e-5)
+        try:
+            assert sampler.refresh()
+        finally:
+            sys.setswitchinterval(before)
+            done.set()
+        opening.result()
+    assert sampler.sample().versions == (2,)
 
 
 def test_a_failure_in_a_background_thread_reaches_the_caller(make_dataset) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
 
-from wmtk.datasets import Batch, Dataset, SequenceSampler, Source
+from wmtk.datasets import Batch, Dataset, Prefetcher, SequenceSampler, Source
 from wmtk.errors import ConfigError, SchemaMismatchError
 from wmtk.observations import ObsCodec
 from wmtk.spaces import ArraySpec
@@ -171,6 +172,26 @@ def test_images_are_converted_once_while_data_grows(make_dataset, monkeypatch) -
     for _ in range(5):
         sampler.sample()
     assert counted == [13], "the new episode, and nothing of the others"
+
+
+def test_images_are_converted_once_by_batches_that_are_read_at_once(
+    make_dataset, monkeypatch
+) -> None:
+    dataset = make_dataset(obs={"image": LARGE}, lengths=(12, 11, 10, 9))
+    codec = ObsCodec(dataset.schema.obs)
+    rows, counted = codec.rows, []
+
+    def slowly(key, values):
+        counted.append(len(values))
+        time.sleep(0.05)  # so that all batches need a part that none has yet
+        return rows(key, values)
+
+    monkeypatch.setattr(codec, "rows", slowly)
+    sampler = SequenceSampler(dataset, batch_size=20, length=5, observations=codec)
+    with Prefetcher(sampler, depth=4, threads=4) as batches:
+        for _ in range(8):
+            next(batches)
+    assert sorted(counted) == [10, 11, 12, 13]
 
 
 def test_the_commands_say_what_becomes_of_images(run_wmtk, make_dataset, small, tmp_path) -> None:

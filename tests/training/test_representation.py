@@ -38,6 +38,9 @@ def test_objects_show_what_they_are(agent, dataset) -> None:
         f"Run({about})": agent.run,
         f"ActorPolicy('agent@2', sample=False, seed=(0,), {spaces}, device='cpu')": agent.policy,
         f"Schema({spaces})": agent.schema,
+        "ActionCodec('discrete(3)', size=3)": agent.actions,
+        "ObsCodec({'image': 'box 64×64×1 uint8'})": agent.observations,
+        f"EpisodeTable(episodes=12, steps={dataset.num_steps})": dataset.episodes,
         "Prediction(obs={'image': uint8[1, 9, 64, 64, 1]}, reward=float32[1, 9], "
         "discount=float32[1, 9])": agent.predict(episode, context=5, horizon=9),
         f"State(deter={row}, stoch={row}, stats={row})": agent.observe(episode),
@@ -59,6 +62,11 @@ def test_objects_show_what_they_are(agent, dataset) -> None:
         assert "\n" not in text
         assert "tensor(" not in text
         assert "array(" not in text
+
+
+def test_all_that_an_agent_offers_shows_itself(agent) -> None:
+    names = [name for name in dir(agent) if not name.startswith("_")]
+    assert [name for name in names if " object at 0x" in repr(getattr(agent, name))] == []
 
 
 def test_representations_are_bounded() -> None:

@@ -13,6 +13,7 @@ from wmtk.datasets import Batch, Episode
 from wmtk.errors import ConfigError, SchemaMismatchError
 from wmtk.models.world_model import Inputs
 from wmtk.observations import ObsCodec
+from wmtk.representation import brief
 from wmtk.spaces import ArraySpec
 
 
@@ -38,6 +39,9 @@ class ActionCodec:
         self._middle, self._half = np.zeros(spec.numbers), np.ones(spec.numbers)
         self._middle[bounded] = (low[bounded] + high[bounded]) / 2
         self._half[bounded] = (high[bounded] - low[bounded]) / 2
+
+    def __repr__(self) -> str:
+        return f"ActionCodec({brief(str(self.spec))}, size={self.size})"
 
     def encode(self, action: NDArray[Any]) -> Tensor:
         """(B, T, …) → (B, T, A) float32. Row 0 of an episode, a zero action, is what it is."""

@@ -62,6 +62,59 @@ def test_the_lines_in_the_error_import_it(tmp_path, fill, insisted) -> None:
         assert all(np.isfinite(episode.total_reward) for episode in dataset)
 
 
+def imported(path, fill, **names):
+    """The dataset that the lines in the error make; `names` replace what they leave open."""
+    with h5py.File(path, "w") as file:
+        fill(file)
+    with pytest.raises(ConversionError) as caught:
+        import_dataset(path, path.with_suffix(".out"))
+    advice, _, lines = caught.value.hint.partition("\n\n")
+    for name, array in names.items():
+        assert repr(name) in advice
+        lines = lines.replace(f"group[{name!r}]", f"group[{array!r}]")
+    exec(lines, {})
+    return Dataset.open(path.with_suffix(".zarr"))
+
+
+def test_a_last_observation_that_is_there_is_imported(tmp_path) -> None:
+    seen = np.arange(18, dtype="float32").reshape(6, 3)
+
+    def fill(file):
+        for number in range(2):
+            file[f"traj_{number}/obs"] = seen + number
+            file[f"traj_{number}/actions"] = np.zeros((5, 2), "float32")
+
+    for number, episode in enumerate(imported(tmp_path / "a.hdf5", fill)):
+        np.testing.assert_array_equal(episode.obs["obs"], seen + number)
+
+
+@pytest.mark.parametrize("cut", ["timeouts", "truncated", "time_out"])
+@pytest.mark.parametrize("end", ["dones", "terminated", None])
+def test_a_time_limit_does_not_become_an_end(tmp_path, cut, end) -> None:
+    def fill(file):
+        file["obs"] = np.zeros((9, 3), "float32")
+        file["act"] = np.zeros((9, 2), "float32")
+        file[cut] = np.arange(9) == 3
+        if end is not None:
+            file[end] = np.arange(9) == 6
+
+    found = list(imported(tmp_path / "a.hdf5", fill))
+    whole = [(4, False, True), (3, True, False), (2, False, False)]
+    expected = whole if end is not None else [whole[0], (5, False, False)]
+    assert [(e.length, e.terminated, e.truncated) for e in found] == expected
+
+
+def test_names_that_say_nothing_are_left_to_the_user(tmp_path) -> None:
+    def fill(file):
+        file["o"] = np.ones((6, 3), "float32")
+        file["a"] = np.ones((6, 2), "float32")
+        file["r"] = np.ones(6)
+
+    (episode,) = imported(tmp_path / "a.hdf5", fill, observations="o", actions="a")
+    assert episode.total_reward == 6
+    np.testing.assert_array_equal(episode.obs["observations"], np.ones((7, 3)))
+
+
 def test_a_file_of_other_things_is_listed_too(tmp_path) -> None:
     path = tmp_path / "weather.h5"
     with h5py.File(path, "w") as file:
@@ -71,4 +124,5 @@ def test_a_file_of_other_things_is_listed_too(tmp_path) -> None:
     with pytest.raises(ConversionError, match="10 more") as caught:
         import_dataset(path, tmp_path / "out.zarr")
     assert "'station00': (3,), float64" in caught.value.message
-    assert "minari" in caught.value.hint
+    assert "minari" in str(caught.value)
+    assert "in place of 'observations' and 'actions'" in caught.value.hint
