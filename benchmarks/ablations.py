@@ -13,15 +13,15 @@ from pathlib import Path
 from rich.console import Console
 from timing import Table, write_markdown
 
+from wmtk.agent.device import tune_allocator
 from wmtk.collect import RandomPolicy, collect, dataset_for
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
-from wmtk.training.device import tune_allocator
-from wmtk.training.metrics import read_metrics
+from wmtk.runs.metrics_log import read_metrics
+from wmtk.runs.run_directory import Run
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import TrainingConfig, training_config
-from wmtk.training.run import Run
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 
 MODEL = (
     "no-layer-norm",

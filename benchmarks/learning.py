@@ -27,10 +27,10 @@ from rich.console import Console
 from timing import Table, write_markdown
 
 from wmtk.envs import resolve
-from wmtk.envs.references import known_returns
-from wmtk.training.metrics import read_metrics
-from wmtk.viz.curves import COLORS, Curve, Panel, curve_chart
+from wmtk.envs.known_returns import known_returns
+from wmtk.runs.metrics_log import read_metrics
 from wmtk.viz.metrics.bootstrap import Estimate
+from wmtk.viz.plots.curves import COLORS, Curve, Panel, curve_chart
 
 SEEDS = (0, 1, 2)
 FALLING = {"optimizer.rate": '{"start": 1e-3, "end": 1e-4, "steps": 16000}'}

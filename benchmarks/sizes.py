@@ -9,9 +9,9 @@ from peers import Minari, Npz
 from timing import Table, Targets, blocks, megabytes, size
 
 from wmtk.datasets import Dataset
-from wmtk.datasets.header import make_folders
-from wmtk.datasets.part import new_part_id, write_part
-from wmtk.datasets.shard import APPEND_LEVEL
+from wmtk.datasets.storage.header import make_folders
+from wmtk.datasets.storage.part import new_part_id, write_part
+from wmtk.datasets.storage.shard import APPEND_LEVEL
 
 
 def sizes(paths: dict[str, Path], colour: str, folder: Path, targets: Targets) -> Table:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wmtk.cli import console, stdout
-from wmtk.cli.console import human_count
-from wmtk.cli.playing import (
+from wmtk.cli.common import console, stdout
+from wmtk.cli.common.console import human_count
+from wmtk.cli.common.env_options import (
     ObsKeys,
     echo,
     interrupt,
@@ -21,7 +21,7 @@ from wmtk.cli.playing import (
     task_options,
     warn,
 )
-from wmtk.cli.viz_serve import PORT, NoOpen, Port, play_yourself
+from wmtk.cli.viz.serve_command import PORT, NoOpen, Port, play_yourself
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def collect(
     --append goes on.
     """
     stdout.reserve()
-    from wmtk.cli.policies import find_policy_maker
+    from wmtk.cli.common.policy_names import find_policy_maker
     from wmtk.collect import EpsilonGreedy, dataset_for, schema_of, seed_words
     from wmtk.collect import collect as run
     from wmtk.envs import resolve

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import wmtk
-from wmtk.cli.console import emit, human_bytes, human_count
+from wmtk.cli.common.console import emit, human_bytes, human_count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

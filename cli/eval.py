@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmtk.cli import console, stdout
-from wmtk.cli.eval_report import Player, record_of, render
-from wmtk.cli.playing import TrustEnv, echo, interrupt, say_limits, warn
-from wmtk.cli.training import say
+from wmtk.cli.common import console, stdout
+from wmtk.cli.common.env_options import TrustEnv, echo, interrupt, say_limits, warn
+from wmtk.cli.common.eval_table import Player, record_of, render
+from wmtk.cli.common.run_options import say
 from wmtk.errors import EnvironmentFailedError, UsageError
 
 if TYPE_CHECKING:
     from wmtk.collect import EvalReport, PlayProgress, Recording
     from wmtk.envs import ResolvedTask
+    from wmtk.runs.run_directory import Run
     from wmtk.scores import Baselines
-    from wmtk.training.run import Run
 
 FEW = 10  # episodes of random play, where nobody has said how many
 
@@ -107,7 +107,7 @@ def evaluate(
     """
     stdout.reserve()
     from wmtk.collect import evaluate as play
-    from wmtk.viz.video import VIDEO_ENDINGS, require_ending
+    from wmtk.viz.videos.video_file import VIDEO_ENDINGS, require_ending
 
     if video is not None:
         require_ending(video, VIDEO_ENDINGS)
@@ -196,12 +196,12 @@ def trained(
             "No policy given: pass a run directory or --policy.",
             "Random play is --policy random.",
         )
+    from wmtk.agent.device import choose_device, tune_threads
+    from wmtk.agent.introspection import ActorMind
+    from wmtk.agent.load import load
     from wmtk.collect import schema_of, task_of
     from wmtk.collect.evaluator import EVALUATION
-    from wmtk.training.device import choose_device, tune_threads
-    from wmtk.training.fit import require_fit
-    from wmtk.training.loading import load
-    from wmtk.training.mind import ActorMind
+    from wmtk.datasets.schema_match import require_fit
 
     agent = load(path, checkpoint, choose_device(device))
     tune_threads(rows=1, depth=agent.model.config.depth)  # acting is little work
@@ -225,7 +225,7 @@ def trained(
 
 def _stored_baselines(run: Run, task: ResolvedTask) -> Baselines | None:
     """The baselines of a run, if it is of this very task."""
-    from wmtk.training.baselines import read_baselines
+    from wmtk.runs.baselines import read_baselines
 
     recorded = run.about["env"]
     usual = dataclasses.asdict(type(task.options)())  # for options that came later than the run
@@ -253,7 +253,7 @@ def _named(
     find_policy(name)  # which refuses what does not exist
     stored: dict[str, Any] = {}
     if run is not None:
-        from wmtk.training.run import Run
+        from wmtk.runs.run_directory import Run
 
         stored = dict(Run(run).about["env"])
     elif task is None:
@@ -268,7 +268,7 @@ def _named(
 
 def _random_by_default(player: Player, episodes: int) -> int:
     """How many episodes of random play are worth their time, if nobody has said so."""
-    from wmtk.envs.references import known_returns
+    from wmtk.envs.known_returns import known_returns
 
     # A return says little on its own; random play needs none of its own kind beside it.
     measured = player.baselines is not None and player.baselines.random is not None
@@ -305,9 +305,9 @@ def _random(
 
 
 def _film(path: Path, recording: Recording, player: Player, fps: float) -> None:
-    from wmtk.viz.agent_video import agent_frames
-    from wmtk.viz.video import write_video
-    from wmtk.viz.view import View
+    from wmtk.viz.draw.episode_view import View
+    from wmtk.viz.videos.agent_video import agent_frames
+    from wmtk.viz.videos.video_file import write_video
 
     view = View.of(player.schema, player.task.settings)
     title = f"{recording.policy} in {player.task.task}"

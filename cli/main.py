@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 import wmtk
-from wmtk.cli import stdout
+from wmtk.cli.common import stdout
 from wmtk.errors import UsageError, WmtkError
 
 
@@ -30,7 +30,11 @@ class Lazy(NamedTuple):
 
 COMMANDS: dict[str, Lazy] = {
     "collect": Lazy("wmtk.cli.collect", "collect", "Play a task and keep the episodes."),
-    "data": Lazy("wmtk.cli.data", "app", "Look at datasets, mend them, make new ones of them."),
+    "data": Lazy(
+        "wmtk.cli.data.dataset_commands",
+        "app",
+        "Look at datasets, mend them, make new ones of them.",
+    ),
     "train-model": Lazy("wmtk.cli.train_model", "train_model", "Train a world model on datasets."),
     "train-policy": Lazy(
         "wmtk.cli.train_policy", "train_policy", "Train an actor inside of a world model."
@@ -38,7 +42,7 @@ COMMANDS: dict[str, Lazy] = {
     "online": Lazy("wmtk.cli.online", "online", "Play a task and learn it at the same time."),
     "runs": Lazy("wmtk.cli.runs", "runs", "List the runs under a folder."),
     "eval": Lazy("wmtk.cli.eval", "evaluate", "Play episodes with a policy and score it."),
-    "viz": Lazy("wmtk.cli.viz", "app", "See whether a world model is right."),
+    "viz": Lazy("wmtk.cli.viz.viz_app", "app", "See whether a world model is right."),
     "scores": Lazy("wmtk.cli.scores", "scores", "Aggregate Atari scores, beside published ones."),
     "doctor": Lazy("wmtk.cli.doctor", "doctor", "Show versions, devices and what is missing."),
 }
@@ -84,7 +88,7 @@ def load(name: str) -> Any:
 
 def _report(error: BaseException, *, debug: bool) -> int:
     """Tell the user about `error`, shortly or with its traceback; the exit code."""
-    from wmtk.cli.console import INTERRUPTED, print_error
+    from wmtk.cli.common.console import INTERRUPTED, print_error
 
     if isinstance(error, KeyboardInterrupt):
         print_error("interrupted.")

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wmtk.cli import console, stdout
-from wmtk.cli.console import human_count
-from wmtk.cli.online_report import result_of, show_result
-from wmtk.cli.online_view import pace_of, showing
-from wmtk.cli.playing import (
+from wmtk.cli.common import console, stdout
+from wmtk.cli.common.console import human_count
+from wmtk.cli.common.env_options import (
     ObsKeys,
     TrustEnv,
     echo,
@@ -20,8 +18,9 @@ from wmtk.cli.playing import (
     task_options,
     warn,
 )
-from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import (
+from wmtk.cli.common.online_dashboard import pace_of, showing
+from wmtk.cli.common.online_summary import result_of, show_result
+from wmtk.cli.common.run_options import (
     PRESET,
     config_of,
     existing_run,
@@ -30,12 +29,13 @@ from wmtk.cli.training import (
     source_of,
     warn_of_collapse,
 )
+from wmtk.cli.common.signals import StopOnSignal
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
     from wmtk.envs import ResolvedTask
-    from wmtk.training.pace import OnlineConfig
-    from wmtk.training.run import Run
+    from wmtk.runs.run_directory import Run
+    from wmtk.training.online_config import OnlineConfig
 
 STEPS = 20_000
 PREFILLS = 10  # the default is also at least so many times the random steps
@@ -133,10 +133,10 @@ def online(
       wmtk eval runs/catch
     """
     stdout.reserve()
+    from wmtk.agent.device import choose_device
     from wmtk.envs.options import ENV_OPTIONS
-    from wmtk.training.device import choose_device
-    from wmtk.training.online import online as run
-    from wmtk.training.run import Run
+    from wmtk.runs.run_directory import Run
+    from wmtk.training.online.train import online as run
 
     chosen = choose_device(device)
     before = existing_run(out) if resume else None

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli import console
-from wmtk.cli.console import human_count
-from wmtk.cli.training import say
+from wmtk.cli.common import console
+from wmtk.cli.common.console import human_count
+from wmtk.cli.common.run_options import say
 from wmtk.errors import UsageError
 from wmtk.escaping import one_line
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from wmtk.training.listing import RunLine
+    from wmtk.runs.listing import RunLine
 
 STYLES = {"running": "green", "stopped": "yellow", "begun": "yellow", "damaged": "red"}
 
@@ -39,7 +39,7 @@ def runs(
       wmtk runs runs
       wmtk runs --json | jq '.[] | select(.state == "stopped") | .path'
     """
-    from wmtk.training.listing import runs_under
+    from wmtk.runs.listing import runs_under
 
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", "Name the folder that the runs are in.")

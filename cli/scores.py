@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli import console
+from wmtk.cli.common import console
 from wmtk.errors import WmtkError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wmtk.scores import Comparison
-    from wmtk.scores.comparison import Estimate
+    from wmtk.scores.agent_comparison import Estimate
 
 
 def scores(
@@ -85,7 +85,7 @@ def scores(
     Games may be called pong, Pong, atari_pong or ALE/Pong-v5.
     """
     from wmtk.scores import compare, published_agents, read_scores
-    from wmtk.viz.video import IMAGE_ENDINGS, require_ending
+    from wmtk.viz.videos.video_file import IMAGE_ENDINGS, require_ending
 
     if chart is not None:
         require_ending(chart, IMAGE_ENDINGS)
@@ -152,7 +152,7 @@ def _game_table(comparison: Comparison) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from wmtk.cli.data_report import number
+    from wmtk.cli.data.dataset_tables import number
     from wmtk.scores import references
 
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -186,7 +186,7 @@ def _explanations(comparison: Comparison, *, per_game: bool) -> Iterator[str]:
 
 
 def _write_csv(path: Path, comparison: Comparison, *, per_game: bool) -> None:
-    from wmtk.scores.tables import aggregate_rows, game_rows, to_csv
+    from wmtk.scores.score_tables import aggregate_rows, game_rows, to_csv
 
     rows = game_rows(comparison) if per_game else aggregate_rows(comparison)
     try:
@@ -201,8 +201,8 @@ def _write_csv(path: Path, comparison: Comparison, *, per_game: bool) -> None:
 
 def _draw(path: Path, comparison: Comparison, agent: str) -> None:
     from wmtk.scores import differences
-    from wmtk.viz.score_chart import Panel, difference_chart
-    from wmtk.viz.video import write_image
+    from wmtk.viz.plots.score_chart import Panel, difference_chart
+    from wmtk.viz.videos.video_file import write_image
 
     subject = comparison.agent(agent)
     panels = [

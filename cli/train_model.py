@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmtk.cli import console
-from wmtk.cli.console import human_count
-from wmtk.cli.model_verdict import short_verdict, short_verdict_text
-from wmtk.cli.playing import ObsKeys, TrustEnv
-from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import (
+from wmtk.cli.common import console
+from wmtk.cli.common.console import human_count
+from wmtk.cli.common.env_options import ObsKeys, TrustEnv
+from wmtk.cli.common.model_verdict import short_verdict, short_verdict_text
+from wmtk.cli.common.run_options import (
     PRESET,
     comparison_of,
     config_of,
@@ -26,13 +25,14 @@ from wmtk.cli.training import (
     task_or_none,
     warn_of_collapse,
 )
+from wmtk.cli.common.signals import StopOnSignal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from wmtk.datasets import Source
-    from wmtk.training.run import Run
-    from wmtk.training.train_model import TrainProgress
+    from wmtk.runs.run_directory import Run
+    from wmtk.training.model_stage import TrainProgress
 
 STEPS = 10_000
 SECTIONS = ("model", "optimizer", "data", "cadence", "precision", "compile")
@@ -117,9 +117,9 @@ def train_model(
       wmtk train-model catch.zarr --out runs/catch --steps 4000 --resume
       tensorboard --logdir runs
     """
-    from wmtk.training.device import choose_device
-    from wmtk.training.playing import Playing
-    from wmtk.training.train_model import train_model as run
+    from wmtk.agent.device import choose_device
+    from wmtk.collect.env_setup import Playing
+    from wmtk.training.model_stage import train_model as run
 
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
@@ -192,7 +192,7 @@ def _describe(progress: TrainProgress) -> str:
 
 def _result(run: Run) -> dict[str, Any]:
     """What came of a run: its last held-out losses, and those of its best checkpoint."""
-    from wmtk.training.metrics import read_metrics
+    from wmtk.runs.metrics_log import read_metrics
 
     held = [r for r in read_metrics(run.path) if r.get("val/loss/total") is not None]
     best = run.checkpoints.step_of("best")

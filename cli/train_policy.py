@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from wmtk.cli import console, stdout
-from wmtk.cli.console import human_count
-from wmtk.cli.playing import TrustEnv
-from wmtk.cli.stopping import StopOnSignal
-from wmtk.cli.training import (
+from wmtk.cli.common import console, stdout
+from wmtk.cli.common.console import human_count
+from wmtk.cli.common.env_options import TrustEnv
+from wmtk.cli.common.run_options import (
     comparison_of,
     existing_run,
     playable_task,
@@ -22,15 +21,16 @@ from wmtk.cli.training import (
     source_of,
     steps_of,
 )
+from wmtk.cli.common.signals import StopOnSignal
 from wmtk.errors import WmtkError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from wmtk.envs import ResolvedTask
+    from wmtk.runs.run_directory import Run
     from wmtk.training.loop import TrainProgress
     from wmtk.training.presets import TrainingConfig
-    from wmtk.training.run import Run
 
 STEPS = 10_000
 SECTIONS = ("behaviour", "data", "cadence", "precision", "compile")
@@ -113,9 +113,9 @@ def train_policy(
       wmtk collect wmtk/Catch-v0 --policy runs/catch-policy --out played.zarr --episodes 20
     """
     stdout.reserve()
-    from wmtk.training.device import choose_device
-    from wmtk.training.playing import Playing
-    from wmtk.training.train_policy import train_policy as run
+    from wmtk.agent.device import choose_device
+    from wmtk.collect.env_setup import Playing
+    from wmtk.training.policy_stage import train_policy as run
     from wmtk.version import code_version
 
     chosen = choose_device(device)
@@ -170,9 +170,9 @@ def _config(
     before: Run | None, model: Path, ablations: list[str], changes: dict[str, Any]
 ) -> TrainingConfig:
     """The settings of the run that is resumed, or of the model's, with changes."""
+    from wmtk.agent.saved_sizes import require_saved_sizes
+    from wmtk.runs.run_directory import Run
     from wmtk.training.presets import altered
-    from wmtk.training.run import Run
-    from wmtk.training.sizes import require_saved_sizes
 
     origin = before or Run(model)
     config = altered(origin.settings, ablations, changes)
@@ -189,7 +189,7 @@ def _owes_test(run: Run) -> bool:
 
 def _task(before: Run | None, model: Path, trust_env: list[str]) -> ResolvedTask | None:
     """The task that the data is of, if it can be played here."""
-    from wmtk.training.run import Run
+    from wmtk.runs.run_directory import Run
 
     try:
         return playable_task((before or Run(model)).about, model, trust_env)
@@ -205,7 +205,7 @@ def _describe(progress: TrainProgress) -> str:
 
 def _result(run: Run) -> dict[str, Any]:
     """What came of a run: its last report, and the test at its end if there was one."""
-    from wmtk.training.metrics import read_metrics
+    from wmtk.runs.metrics_log import read_metrics
 
     last = test = None
     for report in read_metrics(run.path):

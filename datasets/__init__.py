@@ -5,16 +5,16 @@ if __name__ == "datasets":  # a checkout on sys.path, where this folder shadows 
 
 from wmtk.datasets.dataset import ONLINE_CAPACITY, Dataset
 from wmtk.datasets.episode import Episode, Provenance
+from wmtk.datasets.episode_table import EpisodeTable, select, split
+from wmtk.datasets.integrity.repair import RepairReport, repair
+from wmtk.datasets.integrity.validate import ValidationReport, validate
 from wmtk.datasets.prefetch import Prefetcher
-from wmtk.datasets.repair import RepairReport, repair
 from wmtk.datasets.resize import resize
-from wmtk.datasets.retention import Tag
 from wmtk.datasets.sampler import Batch, SequenceSampler, Source
 from wmtk.datasets.schema import ALIGNMENT, Schema
+from wmtk.datasets.storage.retention import Tag
 from wmtk.datasets.summary import Summary, find_datasets, summarize
-from wmtk.datasets.table import EpisodeTable, select, split
 from wmtk.datasets.transform import all_of, by_provenance, filter_episodes, merge
-from wmtk.datasets.validate import ValidationReport, validate
 
 __all__ = [
     "ALIGNMENT",

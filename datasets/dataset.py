@@ -11,16 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from wmtk.datasets import compaction, durable, hosts, retention
-from wmtk.datasets.cache import ChunkCache
 from wmtk.datasets.episode import Episode
-from wmtk.datasets.header import is_vacant, make_folders, read_header, write_header
-from wmtk.datasets.log import Change, Log, State
-from wmtk.datasets.opening import newest_state, past_state, remove_if_empty
-from wmtk.datasets.part import PartEntry, PartReader, new_part_id, write_part
+from wmtk.datasets.episode_table import EpisodeTable
 from wmtk.datasets.schema import Schema
-from wmtk.datasets.shard import APPEND_LEVEL
-from wmtk.datasets.table import EpisodeTable
+from wmtk.datasets.storage import atomic, compaction, hosts, retention
+from wmtk.datasets.storage.chunk_cache import ChunkCache
+from wmtk.datasets.storage.commit_log import Change, Log, State
+from wmtk.datasets.storage.header import is_vacant, make_folders, read_header, write_header
+from wmtk.datasets.storage.opening import newest_state, past_state, remove_if_empty
+from wmtk.datasets.storage.part import PartEntry, PartReader, new_part_id, write_part
+from wmtk.datasets.storage.shard import APPEND_LEVEL
 from wmtk.errors import (
     CorruptDatasetError,
     DatasetError,
@@ -79,7 +79,7 @@ class Dataset:
         """
         if not isinstance(schema, Schema):
             raise UsageError(f"The schema is a {type(schema).__name__}, not a Schema.")
-        root = durable.absolute(path)
+        root = atomic.absolute(path)
         if capacity is not None and capacity < 1:
             raise UsageError(f"A capacity of {capacity} steps holds nothing.", "Use 1 or more.")
         if not is_vacant(root):
@@ -107,7 +107,7 @@ class Dataset:
             raise UsageError(f"Datasets cannot be opened with mode {mode!r}.", "Use 'r' or 'a'.")
         if version is not None and (not isinstance(version, int) or version < 0):
             raise UsageError(f"{version!r} is not a version.", "Versions are numbered from 0.")
-        root = durable.absolute(path)
+        root = atomic.absolute(path)
         header = read_header(root)
         if tag is None and version is None:
             return cls(root, mode, header, newest_state(root))
@@ -119,7 +119,7 @@ class Dataset:
 
     def _become_writer(self) -> None:
         """Announce a writer (repair keeps away) and clear up after those that died."""
-        with durable.writing(self.path):
+        with atomic.writing(self.path):
             if not os.access(self.path / "log", os.W_OK):
                 raise ReadOnlyError(
                     f"{self.path} cannot be written.",
@@ -456,7 +456,7 @@ class Dataset:
 
     def tag(self, name: str, note: str = "") -> retention.Tag:
         """Give this snapshot a name; its parts are kept until the tag is deleted."""
-        with durable.writing(self.path), contextlib.ExitStack() as stack:
+        with atomic.writing(self.path), contextlib.ExitStack() as stack:
             make_folders(self.path)
             hosts.announce(self.path, stack)
             return retention.write_tag(self.path, name, self._state, note)
@@ -468,8 +468,8 @@ class Dataset:
         """Forget a tag and delete the files that only it kept."""
         self._require_writable()
         retention.read_tag(self.path, name)
-        with durable.writing(self.path):
+        with atomic.writing(self.path):
             retention.tag_path(self.path, name).unlink(missing_ok=True)
-            durable.sync(self.path / "tags")
+            atomic.sync(self.path / "tags")
         self.refresh()
         self._tidy()

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from wmtk.datasets.packed import PackedRows, blocks_of
 from wmtk.datasets.schema import Schema
+from wmtk.datasets.storage.packed_rows import PackedRows, blocks_of
 from wmtk.documents import Document, FreeForm, Text
 from wmtk.errors import BoundsError, EpisodeError
-from wmtk.representation import brief_repr
+from wmtk.reprs import brief_repr
 from wmtk.spaces import ArraySpec
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wmtk.datasets.checks import Progress
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
+from wmtk.datasets.integrity.checks import Progress
 from wmtk.datasets.transform import PathOrDataset, TransformReport, open_source, write_new
 from wmtk.errors import UsageError
 from wmtk.observations import IMAGE_SIZE, ObsCodec, images_of

@@ -13,13 +13,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.datasets.cache import ChunkCache
 from wmtk.datasets.dataset import Dataset
-from wmtk.datasets.part import PartEntry, PartReader
-from wmtk.datasets.table import EpisodeTable, Selection
+from wmtk.datasets.episode_table import EpisodeTable, Selection
+from wmtk.datasets.storage.chunk_cache import ChunkCache
+from wmtk.datasets.storage.part import PartEntry, PartReader
 from wmtk.errors import EvictedError, UsageError
 from wmtk.observations import ObsCodec
-from wmtk.representation import brief_repr
+from wmtk.reprs import brief_repr
 
 MEMORY = 512 * 2**20  # bytes of decoded chunks that a sampler keeps
 THREADS = 4  # that read one batch: they wait for the disk as often as they decode

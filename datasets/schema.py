@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from wmtk.documents import Document, Items, problems
 from wmtk.errors import SchemaMismatchError, SpaceError
-from wmtk.representation import brief
+from wmtk.reprs import brief
 from wmtk.spaces import ArraySpec, Kind, Structure, check_key
 
 # The one statement of the row alignment; only converters know other libraries' alignments.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Provenance
-from wmtk.datasets.header import read_header
+from wmtk.datasets.storage.header import read_header
 from wmtk.errors import DatasetError
 
 MAX_BINS = 24

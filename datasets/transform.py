@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from wmtk.datasets import durable
-from wmtk.datasets.checks import Progress
-from wmtk.datasets.compaction import TARGET_STEPS
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
-from wmtk.datasets.header import read_header
+from wmtk.datasets.episode_table import EpisodeTable, Mask, Selection
+from wmtk.datasets.episode_table import split as split_selection
+from wmtk.datasets.integrity.checks import Progress
 from wmtk.datasets.schema import Schema
-from wmtk.datasets.table import EpisodeTable, Mask, Selection
-from wmtk.datasets.table import split as split_selection
+from wmtk.datasets.storage import atomic
+from wmtk.datasets.storage.compaction import TARGET_STEPS
+from wmtk.datasets.storage.header import read_header
 from wmtk.errors import DatasetError, SchemaMismatchError, UsageError
 from wmtk.spaces import ArraySpec, Bound
 
@@ -176,7 +176,7 @@ def staged(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
         raise DatasetError(f"{target} exists already.", "Choose another path.", target)
     if occupied:
         read_header(target)  # anything but a dataset is never replaced
-    with durable.staged(target, replacing=occupied) as path:
+    with atomic.staged(target, replacing=occupied) as path:
         yield path
 
 

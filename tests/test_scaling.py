@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmtk.scaling import AreaScaler, area_weights
+from wmtk.area_resize import AreaScaler, area_weights
 
 
 def share(before: int, after: int, new: int, old: int) -> float:

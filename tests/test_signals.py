@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wmtk.cli.stopping import StopOnSignal
+from wmtk.cli.common.signals import StopOnSignal
 
 IGNORING = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
 

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wmtk.agent.outputs import Floats, Imagined, Seen
 from wmtk.datasets import Batch, Schema
-from wmtk.models.shown import Floats, Imagined, Seen
 from wmtk.viz.metrics.bootstrap import Numbers
-from wmtk.viz.metrics.distributions import (
+from wmtk.viz.metrics.divergences import (
     divergence,
     entropy,
     gaussian_divergence,

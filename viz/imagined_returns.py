@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wmtk.viz.evidence import Evidence
-from wmtk.viz.intervals import spoken, within
+from wmtk.viz.interval_text import spoken, within
 from wmtk.viz.metrics import Bootstrap, ReturnQuality, return_quality
 from wmtk.viz.metrics.bootstrap import CONFIDENCE, RESAMPLES, Numbers
 

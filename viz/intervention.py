@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wmtk.agent.outputs import Floats, Seen
 from wmtk.errors import UsageError
-from wmtk.models.shown import Floats, Seen
 from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.codes import CodeUsage
 from wmtk.viz.metrics.frames import to_unit

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wmtk.agent.load import load as load
     from wmtk.collect import EvalReport as EvalReport
     from wmtk.collect import RandomPolicy as RandomPolicy
     from wmtk.collect import evaluate as evaluate
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
     from wmtk.envs import make_env as make_env
     from wmtk.envs import resolve as resolve
     from wmtk.errors import WmtkError as WmtkError
-    from wmtk.training.loading import load as load
-    from wmtk.training.online import online as online
+    from wmtk.training.model_stage import train_model as train_model
+    from wmtk.training.online.train import online as online
+    from wmtk.training.policy_stage import train_policy as train_policy
     from wmtk.training.presets import TrainingConfig as TrainingConfig
     from wmtk.training.presets import training_config as training_config
-    from wmtk.training.train_model import train_model as train_model
-    from wmtk.training.train_policy import train_policy as train_policy
 
 __version__ = "0.1.0"
 
@@ -35,11 +35,11 @@ _HOMES = {
     "wmtk.datasets": ["Batch", "Dataset", "Episode", "Schema", "SequenceSampler", "Source"],
     "wmtk.envs": ["make_env", "resolve"],
     "wmtk.errors": ["WmtkError"],
-    "wmtk.training.loading": ["load"],
-    "wmtk.training.online": ["online"],
+    "wmtk.agent.load": ["load"],
+    "wmtk.training.online.train": ["online"],
     "wmtk.training.presets": ["TrainingConfig", "training_config"],
-    "wmtk.training.train_model": ["train_model"],
-    "wmtk.training.train_policy": ["train_policy"],
+    "wmtk.training.model_stage": ["train_model"],
+    "wmtk.training.policy_stage": ["train_policy"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = ("collect", "datasets", "envs", "errors", "models", "scores", "spaces", "viz")

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmtk.area_resize import AreaScaler
 from wmtk.config import nearest
 from wmtk.errors import ConfigError, SchemaMismatchError
-from wmtk.representation import brief
-from wmtk.scaling import AreaScaler
+from wmtk.reprs import brief
 from wmtk.spaces import SMALLEST_PICTURE, ArraySpec
 
 Bytes = NDArray[np.uint8]

@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from wmtk.models import fast_product, piecewise
-from wmtk.models.fast_product import product
+from wmtk.models.kernels import chunked_nll, matmul
+from wmtk.models.kernels.matmul import product
 
 SIDE = 2048  # of the matrices
 FRAMES = 256  # through the second convolution of the paper's encoder, forwards and backwards
@@ -50,7 +50,7 @@ def of_an_update(arrays: Arrays, preset: str) -> int:
     one = {key: value[:1] for key, value in arrays.items()}
     trainer = model_trainer(one, preset, "float32")
     # The counter knows neither gradients computed on the way forward nor oneDNN's products.
-    plain = {piecewise: "_worthwhile", fast_product: "_worthwhile"}
+    plain = {chunked_nll: "_worthwhile", matmul: "_worthwhile"}
     with ExitStack() as stack:
         for module, name in plain.items():
             stack.enter_context(mock.patch.object(module, name, return_value=False))

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from serve import Arrays, Job, serve, versions
 
+from wmtk.agent import device
 from wmtk.datasets import Schema
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
 from wmtk.spaces import ArraySpec
-from wmtk.training import device
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.precision import settled
 from wmtk.training.presets import training_config

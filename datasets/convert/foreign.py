@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from wmtk.datasets import durable
+from wmtk.datasets.storage import atomic
 from wmtk.documents import Document, shallow
 from wmtk.errors import ConversionError, CorruptDatasetError, WmtkError
 from wmtk.spaces import DTYPES
@@ -67,7 +67,7 @@ def refuse_link(path: Path) -> Path:
 def open_file(path: Path) -> BinaryIO:
     """A regular file, open for reading: links, pipes and devices are refused at once."""
     try:
-        return os.fdopen(durable.open_regular(refuse_link(path)), "rb")
+        return os.fdopen(atomic.open_regular(refuse_link(path)), "rb")
     except CorruptDatasetError as error:
         raise ConversionError(error.message, "Replace it by the file itself.", path) from error
     except OSError as error:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wmtk.datasets import durable
 from wmtk.datasets.convert import hdf5
 from wmtk.datasets.convert.format import (
     ExportReport,
@@ -20,6 +19,7 @@ from wmtk.datasets.convert.format import (
 from wmtk.datasets.convert.unknown_hdf5 import unknown_hdf5
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
+from wmtk.datasets.storage import atomic
 from wmtk.errors import ConversionError, EpisodeError, SpaceError, UsageError
 
 BATCH_STEPS = 8192  # the size of a compacted part: nothing has to be joined afterwards
@@ -40,7 +40,7 @@ def run_import(
             source,
         )
     _require_free(target)
-    with durable.staged(target) as staging:
+    with atomic.staged(target) as staging:
         try:
             with format.read(source, **options) as opened:
                 with Dataset.create(
@@ -102,9 +102,9 @@ def run_export(
         )
     losses = Losses()
     _require_free(target)
-    with durable.staged(target) as staging, durable.writing(target):
+    with atomic.staged(target) as staging, atomic.writing(target):
         format.write(dataset, staging, _counted(dataset, progress), losses, **options)
-        durable.sync_tree(staging.parent)
+        atomic.sync_tree(staging.parent)
     steps = dataset.num_steps
     return ExportReport(format.name, target, dataset.num_episodes, steps, losses.sentences())
 

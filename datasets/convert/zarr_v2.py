@@ -30,7 +30,7 @@ from wmtk.datasets.convert.foreign import (
     parse_json,
 )
 from wmtk.datasets.convert.stores import Store
-from wmtk.datasets.shard import chunk_rows
+from wmtk.datasets.storage.shard import chunk_rows
 from wmtk.documents import Items
 from wmtk.errors import ConversionError
 from wmtk.spaces import ArraySpec

@@ -12,8 +12,8 @@ import pytest
 import typer
 from rich.console import Console
 
-from wmtk.cli import console
-from wmtk.cli.console import (
+from wmtk.cli.common import console
+from wmtk.cli.common.console import (
     confirm,
     emit,
     human_bytes,

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmtk.cli.data_report import number, sparkline
+from wmtk.cli.data.dataset_tables import number, sparkline
 from wmtk.datasets import Dataset, Episode, Provenance, Schema
 from wmtk.spaces import ArraySpec
 

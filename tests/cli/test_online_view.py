@@ -7,11 +7,11 @@ import io
 import pytest
 from rich.console import Console
 
-from wmtk.cli import console, online_view
-from wmtk.cli.online_report import show_result, time_line
-from wmtk.cli.online_view import View, sparkline
-from wmtk.training.pace import OnlineConfig
-from wmtk.training.progress import OnlineProgress, Score
+from wmtk.cli.common import console, online_dashboard
+from wmtk.cli.common.online_dashboard import View, sparkline
+from wmtk.cli.common.online_summary import show_result, time_line
+from wmtk.training.online.progress import OnlineProgress, Score
+from wmtk.training.online_config import OnlineConfig
 
 PACE = OnlineConfig(prefill=1000, pretrain=100, every=4, envs=4)
 
@@ -37,14 +37,14 @@ def clock(monkeypatch):
     class Clock:
         now = 100.0
 
-    monkeypatch.setattr(online_view.time, "monotonic", lambda: Clock.now)
+    monkeypatch.setattr(online_dashboard.time, "monotonic", lambda: Clock.now)
     return Clock
 
 
 @pytest.fixture
 def said(monkeypatch):
     lines = []
-    monkeypatch.setattr(online_view, "say", lines.append)
+    monkeypatch.setattr(online_dashboard, "say", lines.append)
     return lines
 
 
@@ -131,7 +131,7 @@ def test_the_dashboard(clock) -> None:
 def test_on_a_terminal_the_dashboard_is_live(monkeypatch) -> None:
     terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
     monkeypatch.setattr(console, "err", terminal)
-    with online_view.showing("wmtk/Catch-v0", PACE, 40, 10_000) as view:
+    with online_dashboard.showing("wmtk/Catch-v0", PACE, 40, 10_000) as view:
         view.update(progress())
     assert "10 replayed steps per step" in terminal.file.getvalue()
 

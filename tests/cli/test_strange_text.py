@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from wmtk.cli import console, main
-from wmtk.cli.console import SafeConsole, progress
-from wmtk.cli.playing import warn
-from wmtk.cli.training import say
+from wmtk.cli import main
+from wmtk.cli.common import console
+from wmtk.cli.common.console import SafeConsole, progress
+from wmtk.cli.common.env_options import warn
+from wmtk.cli.common.run_options import say
 from wmtk.errors import WmtkError
 from wmtk.escaping import escaped, one_line, safe_streams
 

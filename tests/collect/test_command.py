@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wmtk.collect import RandomPolicy, collect, dataset_for, find_policy
-from wmtk.collect.slot import _checked
+from wmtk.collect.env_slot import _checked
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
 from wmtk.errors import UsageError

@@ -20,12 +20,12 @@ from wmtk.collect import (
     schema_of,
     task_of,
 )
-from wmtk.collect.mind import discounted_returns
-from wmtk.collect.play import Play, make_plans
+from wmtk.collect.driver import Play, make_plans
+from wmtk.collect.recording_policy import discounted_returns
 from wmtk.datasets import Dataset, Episode
 from wmtk.envs import resolve
 from wmtk.envs.catch import RANDOM_RETURN
-from wmtk.envs.references import known_returns
+from wmtk.envs.known_returns import known_returns
 from wmtk.errors import EnvironmentFailedError, UsageError
 from wmtk.scores import Evaluation
 

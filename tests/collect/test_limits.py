@@ -65,7 +65,7 @@ def test_the_time_limit_of_a_task_is_known(task, options, limit) -> None:
 @pytest.mark.parametrize("sees", [False, True])
 def test_steps_bound_what_an_endless_task_plays(tmp_path, sees, monkeypatch) -> None:
     task = resolve("Endless-v0")
-    monkeypatch.setattr("wmtk.collect.play.LONGEST_EPISODE", 70)
+    monkeypatch.setattr("wmtk.collect.driver.LONGEST_EPISODE", 70)
     with dataset_for(task, tmp_path / "d") as dataset:
         name = f"{__name__}:left" if sees else "random"
         policy = load_policy(name, dataset.schema.action, [0])
@@ -81,7 +81,7 @@ def test_steps_bound_what_an_endless_task_plays(tmp_path, sees, monkeypatch) -> 
 
 def test_episodes_of_an_endless_task_have_an_end(tmp_path, monkeypatch) -> None:
     task = resolve("Endless-v0")
-    monkeypatch.setattr("wmtk.collect.play.LONGEST_EPISODE", 50)
+    monkeypatch.setattr("wmtk.collect.driver.LONGEST_EPISODE", 50)
     report = evaluate(
         task,
         RandomPolicy(ArraySpec("discrete", (), "int64", 0, 1), [0]),

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from wmtk.collect import collect, dataset_for, evaluate, load_policy
-from wmtk.datasets import Dataset, Episode, Schema, packed
-from wmtk.datasets.packed import PackedRows, RowBuffer
-from wmtk.datasets.validate import validate
+from wmtk.datasets import Dataset, Episode, Schema
+from wmtk.datasets.integrity.validate import validate
+from wmtk.datasets.storage import packed_rows
+from wmtk.datasets.storage.packed_rows import PackedRows, RowBuffer
 from wmtk.envs import resolve
 from wmtk.errors import EpisodeError
 from wmtk.spaces import ArraySpec
@@ -108,8 +109,8 @@ gym.register("Vectors-v0", entry_point=Vectors, max_episode_steps=157)
 def test_an_episode_is_the_same_however_it_is_held(tmp_path, monkeypatch) -> None:
     """In blocks of a few rows, and joined with others in a part."""
     ids = []
-    for size in (packed.BLOCK_BYTES, 2048):
-        monkeypatch.setattr(packed, "BLOCK_BYTES", size)
+    for size in (packed_rows.BLOCK_BYTES, 2048):
+        monkeypatch.setattr(packed_rows, "BLOCK_BYTES", size)
         task = resolve("Vectors-v0")
         with dataset_for(task, tmp_path / str(size), store_info=["t"]) as dataset:
             policy = load_policy("random", dataset.schema.action, [0])
@@ -124,7 +125,7 @@ def test_an_episode_is_the_same_however_it_is_held(tmp_path, monkeypatch) -> Non
 
 @pytest.mark.parametrize(("value", "told"), [(np.nan, "not a finite number"), (3, "beyond its")])
 def test_wrong_rows_are_found_in_any_block(monkeypatch, value, told) -> None:
-    monkeypatch.setattr(packed, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(packed_rows, "BLOCK_BYTES", 1000)
     spec = ArraySpec("box", (2,), "float32", -1, 1)
     buffer = RowBuffer(spec)
     for number in range(50):
@@ -142,7 +143,7 @@ def test_wrong_rows_are_found_in_any_block(monkeypatch, value, told) -> None:
 
 
 def test_packed_rows_read_like_an_array(monkeypatch) -> None:
-    monkeypatch.setattr(packed, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(packed_rows, "BLOCK_BYTES", 1000)
     spec = ArraySpec("box", (2, 3), "float32")
     plain = np.random.default_rng(0).normal(size=(57, 2, 3)).astype(np.float32)
     buffer = RowBuffer(spec)

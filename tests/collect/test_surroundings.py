@@ -206,7 +206,7 @@ def test_an_impossible_path_is_refused_plainly(tmp_path, run_wmtk, place, comman
     (tmp_path / "file").write_text("")
     out = f"{tmp_path}/{place}"
     if command in {"open", "run"}:
-        from wmtk.training.run import Run
+        from wmtk.runs.run_directory import Run
 
         with pytest.raises(WmtkError) as caught:
             (Dataset.open if command == "open" else Run)(Path(out))
@@ -248,7 +248,7 @@ def test_a_run_that_is_gone_while_it_trains_is_said_to_be(tmp_path, fate) -> Non
     import shutil
 
     from wmtk.envs import resolve
-    from wmtk.training.online import online
+    from wmtk.training.online.train import online
 
     out = tmp_path / "run"
     changes = {"online.prefill": 79, "online.envs": 1, "online.episodes": 0, "online.pretrain": 1}
@@ -269,23 +269,23 @@ def test_a_run_that_is_gone_while_it_trains_is_said_to_be(tmp_path, fate) -> Non
 
 
 def test_a_relative_path_does_not_follow_the_current_folder(tmp_path, monkeypatch) -> None:
-    from wmtk.datasets import durable
+    from wmtk.datasets.storage import atomic
 
     monkeypatch.chdir(tmp_path)
-    path = durable.absolute("d")
+    path = atomic.absolute("d")
     assert path == tmp_path / "d"
     with pytest.raises(UsageError, match="too long"):
-        durable.absolute(LONG)
+        atomic.absolute(LONG)
     with pytest.raises(UsageError, match="is not a path"):
-        durable.absolute("a\0b")
+        atomic.absolute("a\0b")
 
 
 def test_recorded_paths_move_along_with_their_folder(tmp_path) -> None:
     code = (
         "import os; from pathlib import Path; from wmtk.datasets import durable\n"
         "here = Path.cwd()\n"
-        "print(durable.portable(here / 'a' / 'b'), durable.portable(Path('/x')))\n"
-        "os.chdir('/'); print(durable.portable(here / 'a'))"
+        "print(atomic.portable(here / 'a' / 'b'), atomic.portable(Path('/x')))\n"
+        "os.chdir('/'); print(atomic.portable(here / 'a'))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True

@@ -21,17 +21,10 @@ import pytest
 import zarr
 from numcodecs.zstd import Zstd
 
-from wmtk.datasets import (
-    Dataset,
-    Episode,
-    Provenance,
-    Schema,
-    SequenceSampler,
-    durable,
-    repair,
-)
-from wmtk.datasets.part import PartReader
-from wmtk.datasets.validate import validate
+from wmtk.datasets import Dataset, Episode, Provenance, Schema, SequenceSampler, repair
+from wmtk.datasets.integrity.validate import validate
+from wmtk.datasets.storage import atomic
+from wmtk.datasets.storage.part import PartReader
 from wmtk.errors import (
     CorruptDatasetError,
     DatasetError,
@@ -103,14 +96,14 @@ def reseal_header(root: Path, edit: Edit) -> None:
     document = json.loads(path.read_bytes())
     header = document["attributes"]["wmtk"]
     header.pop("checksum")
-    document["attributes"]["wmtk"] = durable.sealed(edit(header) or header)
-    path.write_bytes(durable.to_bytes(document))
+    document["attributes"]["wmtk"] = atomic.sealed(edit(header) or header)
+    path.write_bytes(atomic.to_bytes(document))
 
 
 def reseal(path: Path, edit: Edit) -> None:
     document = json.loads(path.read_bytes())
     document.pop("checksum")
-    path.write_bytes(durable.to_bytes(durable.sealed(edit(document) or document)))
+    path.write_bytes(atomic.to_bytes(atomic.sealed(edit(document) or document)))
 
 
 def newest_record(root: Path) -> Path:
@@ -124,7 +117,7 @@ def reseal_part(root: Path, edit: Edit) -> None:
     edited = edit(document["attributes"]["wmtk"])
     if edited is not None:
         document["attributes"]["wmtk"] = edited
-    data = durable.to_bytes(document)
+    data = atomic.to_bytes(document)
     (part / "zarr.json").write_bytes(data)
 
     def digest(record: dict[str, Any]) -> None:
@@ -499,7 +492,7 @@ def test_billions_of_declared_rows_are_refused_before_they_are_allocated(make_da
 
 def test_real_data_compresses_less_than_what_is_refused() -> None:
     """The limit on the ratio must not refuse what zstd really makes of constant frames."""
-    from wmtk.datasets.shard import COMPACT_LEVEL, MAX_CHUNK_BYTES, MAX_RATIO
+    from wmtk.datasets.storage.shard import COMPACT_LEVEL, MAX_CHUNK_BYTES, MAX_RATIO
 
     for size in (4096, 2**20, MAX_CHUNK_BYTES):
         assert len(Zstd(level=COMPACT_LEVEL).encode(bytes(size))) > size // MAX_RATIO + 1
@@ -807,7 +800,7 @@ def test_a_size_is_compared_before_a_file_is_read(tmp_path, monkeypatch) -> None
         file.truncate(2**40)
     monkeypatch.setattr(os, "read", lambda *_: pytest.fail("it was read"))
     with pytest.raises(CorruptDatasetError, match="sparse has 1099511627776 bytes; at most 9"):
-        durable.read_bytes(path, limit=9)
+        atomic.read_bytes(path, limit=9)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "loop", "long"])
@@ -820,4 +813,4 @@ def test_what_is_no_regular_file_is_refused_at_once(kind, tmp_path) -> None:
     elif kind == "loop":
         path.symlink_to(path)
     with pytest.raises(CorruptDatasetError, match=path.name):
-        durable.read_bytes(path)
+        atomic.read_bytes(path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmtk.datasets import cache as module
-from wmtk.datasets.cache import ChunkCache
+from wmtk.datasets.storage import chunk_cache as module
+from wmtk.datasets.storage.chunk_cache import ChunkCache
 
 
 def chunk() -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 import zarr
 
 from wmtk.datasets import Dataset, Schema
-from wmtk.datasets.validate import validate
+from wmtk.datasets.integrity.validate import validate
 from wmtk.errors import (
     DatasetError,
     EpisodeError,
@@ -86,7 +86,7 @@ def test_compaction_keeps_the_episodes_their_order_and_numbers(make_dataset) -> 
 
 
 def test_small_parts_are_joined_while_appending(make_dataset, monkeypatch) -> None:
-    monkeypatch.setattr("wmtk.datasets.compaction.TARGET_STEPS", 100)
+    monkeypatch.setattr("wmtk.datasets.storage.compaction.TARGET_STEPS", 100)
     dataset = make_dataset([10] * 45)
     assert len(dataset.parts) <= 4 + 10
     assert dataset.num_steps == 450

@@ -14,7 +14,7 @@ import pytest
 import zarr
 
 from wmtk.datasets import Dataset, SequenceSampler
-from wmtk.datasets.validate import validate
+from wmtk.datasets.integrity.validate import validate
 
 FOLDER = Path(__file__).parents[1] / "golden"
 ROOT = FOLDER / "v1.zarr"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from wmtk.datasets.log import SNAPSHOT_EVERY, Change, Log, State
-from wmtk.datasets.part import PartEntry
+from wmtk.datasets.storage.commit_log import SNAPSHOT_EVERY, Change, Log, State
+from wmtk.datasets.storage.part import PartEntry
 from wmtk.errors import CorruptDatasetError
 
 

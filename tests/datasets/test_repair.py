@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import zarr
 
-from wmtk.datasets import Dataset, Provenance, durable
-from wmtk.datasets.log import Log
-from wmtk.datasets.part import new_part_id, write_part
-from wmtk.datasets.repair import RepairReport, repair
-from wmtk.datasets.shard import APPEND_LEVEL
-from wmtk.datasets.validate import validate
+from wmtk.datasets import Dataset, Provenance
+from wmtk.datasets.integrity.repair import RepairReport, repair
+from wmtk.datasets.integrity.validate import validate
+from wmtk.datasets.storage import atomic
+from wmtk.datasets.storage.commit_log import Log
+from wmtk.datasets.storage.part import new_part_id, write_part
+from wmtk.datasets.storage.shard import APPEND_LEVEL
 from wmtk.errors import CorruptDatasetError, DatasetError, NotADatasetError, SchemaMismatchError
 
 
@@ -453,7 +454,7 @@ def test_a_writer_is_not_disturbed(make_dataset):
 
 def test_writers_wait_for_a_repair(root):
     with (
-        durable.lock_held(root / "tmp", exclusive=True),
+        atomic.lock_held(root / "tmp", exclusive=True),
         pytest.raises(DatasetError, match="repaired"),
     ):
         Dataset.open(root, "a")

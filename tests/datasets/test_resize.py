@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wmtk.datasets import Dataset, Episode, Provenance, Schema, resize
-from wmtk.datasets.validate import validate
+from wmtk.datasets.integrity.validate import validate
 from wmtk.errors import ConfigError, DatasetError, UsageError
 from wmtk.observations import ObsCodec
 from wmtk.spaces import ArraySpec

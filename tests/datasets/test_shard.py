@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import zarr
 
-from wmtk.datasets.shard import ShardReader, chunk_rows, data_file, write_array
+from wmtk.datasets.storage.shard import ShardReader, chunk_rows, data_file, write_array
 from wmtk.errors import CorruptDatasetError
 from wmtk.spaces import DTYPES, ArraySpec
 

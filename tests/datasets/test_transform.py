@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from wmtk.datasets import Dataset, Provenance, Schema, select, transform
+from wmtk.datasets.integrity.validate import validate
 from wmtk.datasets.summary import find_datasets, summarize
 from wmtk.datasets.transform import all_of, by_provenance, filter_episodes, merge, split
-from wmtk.datasets.validate import validate
 from wmtk.errors import DatasetError, NotADatasetError, SchemaMismatchError, UsageError
 from wmtk.spaces import ArraySpec
 

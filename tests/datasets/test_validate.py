@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmtk.datasets import Dataset, Episode, Schema, durable, merge
-from wmtk.datasets.log import Log
-from wmtk.datasets.repair import repair
-from wmtk.datasets.validate import validate
+from wmtk.datasets import Dataset, Episode, Schema, merge
+from wmtk.datasets.integrity.repair import repair
+from wmtk.datasets.integrity.validate import validate
+from wmtk.datasets.storage import atomic
+from wmtk.datasets.storage.commit_log import Log
 from wmtk.errors import BoundsError, FormatVersionError, NotADatasetError
 from wmtk.spaces import ArraySpec
 
@@ -105,7 +106,7 @@ def test_an_episode_that_is_not_the_original(root):
     entry["ids"][0] = "0123456789abcdef"
     entry["digest"] = hashlib.sha256(metadata.read_bytes()).hexdigest()
     del document["checksum"]
-    record.write_text(json.dumps(durable.sealed(document)))
+    record.write_text(json.dumps(atomic.sealed(document)))
     (root / "tags" / "first.json").unlink()
     (error,) = validate(root).errors
     assert error.path == metadata.parent
@@ -182,7 +183,7 @@ def test_a_newer_format_is_not_damage(root):
     header.write_text(json.dumps(document))
     assert not validate(root).ok  # the checksum is wrong, so the number may be too
     del inner["checksum"]
-    document["attributes"]["wmtk"] = durable.sealed(inner)
+    document["attributes"]["wmtk"] = atomic.sealed(inner)
     header.write_text(json.dumps(document))
     with pytest.raises(FormatVersionError):
         validate(root)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from wmtk.datasets import Dataset
+from wmtk.runs.run_directory import Run
 from wmtk.training.presets import ABLATIONS, TrainingConfig, altered
-from wmtk.training.run import Run
 
 pytest.importorskip("torch")
 PAGE = (Path(__file__).parents[2] / "docs" / "acting.md").read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wmtk.cli.viz import app
+from wmtk.cli.viz.viz_app import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "inspecting.md").read_text()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from wmtk.runs.run_directory import Run
 from wmtk.training.presets import ABLATIONS, PRESETS
-from wmtk.training.run import Run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
 pytestmark = pytest.mark.slow

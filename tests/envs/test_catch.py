@@ -7,7 +7,7 @@ from gymnasium.utils.env_checker import check_env
 
 from wmtk.envs import catch
 from wmtk.envs.catch import CatchEnv
-from wmtk.envs.catch_optimum import Solution, solve
+from wmtk.envs.catch_solver import Solution, solve
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wmtk.envs
-from wmtk.envs import foreign, known_tasks, make_env, resolve, task_of
+from wmtk.envs import gymnasium_env, known_tasks, make_env, resolve, task_of
 from wmtk.envs.options import did_you_mean
 from wmtk.errors import (
     ConfigError,
@@ -199,7 +199,7 @@ def test_keys_are_chosen(package: str) -> None:
 
 def test_an_id_of_a_known_package_names_its_module(monkeypatch) -> None:
     for found, hint in ((None, "pip install minigrid"), (object(), "Did you mean")):
-        monkeypatch.setattr(foreign, "find_spec", lambda _, found=found: found)
+        monkeypatch.setattr(gymnasium_env, "find_spec", lambda _, found=found: found)
         with pytest.raises(TaskError, match="Unknown task") as unknown:
             resolve("MiniGrid-Empty-5x5-v0")
         assert hint in unknown.value.hint

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from wmtk.datasets import Dataset
-from wmtk.datasets.validate import validate
+from wmtk.datasets.integrity.validate import validate
 
 DRIVER = Path(__file__).with_name("driver.py")
 

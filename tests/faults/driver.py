@@ -133,7 +133,7 @@ def save_checkpoint(root: Path, step: int, number: int, *, best: bool = False) -
     """A checkpoint whose whole content follows from its number."""
     import torch
 
-    from wmtk.training.checkpoint import Checkpoints
+    from wmtk.runs.checkpoint import Checkpoints
 
     tensors = {"x": torch.full((500,), float(number))}
     Checkpoints(root, keep=2).save(step, tensors, {"number": number}, best=best)
@@ -180,7 +180,7 @@ def serve() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if request["operation"].startswith("save"):  # before the fork: imports take a second
-            importlib.import_module("wmtk.training.checkpoint")
+            importlib.import_module("wmtk.runs.checkpoint")
         child = os.fork()
         if child == 0:
             _stopped_child(OPERATIONS[request["operation"]], Path(request["root"]), request["acks"])

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from wmtk.errors import CheckpointError, StorageFullError
-from wmtk.training.checkpoint import Checkpoints
+from wmtk.runs.checkpoint import Checkpoints
 
 OLD, BEST = 4, 2  # the checkpoints that `latest` and `best` name
 NEW = {"save": 5, "save_again": 40, "save_the_same": 4}

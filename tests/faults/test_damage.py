@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from wmtk.datasets import Dataset, SequenceSampler
-from wmtk.datasets.validate import validate
+from wmtk.datasets.integrity.validate import validate
 from wmtk.errors import DatasetError
 
 _logger = logging.getLogger(__name__)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from wmtk.datasets import Dataset, compaction
+from wmtk.datasets import Dataset
+from wmtk.datasets.storage import compaction
 from wmtk.errors import StorageFullError
 
 PAGE = 4096

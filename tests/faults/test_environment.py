@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from wmtk.datasets import Dataset, Prefetcher, SequenceSampler, durable
-from wmtk.datasets.validate import validate
+from wmtk.datasets import Dataset, Prefetcher, SequenceSampler
+from wmtk.datasets.integrity.validate import validate
+from wmtk.datasets.storage import atomic
 from wmtk.errors import ReadOnlyError
 
 NOBODY = 65534
@@ -104,7 +105,7 @@ def backward_clock(monkeypatch) -> list[datetime.datetime]:
             return shown[-1]
 
     clock = types.SimpleNamespace(**{**vars(datetime), "datetime": Clock})
-    monkeypatch.setattr(durable, "datetime", clock)
+    monkeypatch.setattr(atomic, "datetime", clock)
     return shown
 
 

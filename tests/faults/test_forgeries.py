@@ -13,11 +13,12 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from wmtk.cli.console import emit
-from wmtk.cli.data import _listed
-from wmtk.cli.data_report import render_info, render_list, render_repair, render_validation
-from wmtk.datasets import Dataset, SequenceSampler, durable, find_datasets, repair, summarize
-from wmtk.datasets.validate import validate
+from wmtk.cli.common.console import emit
+from wmtk.cli.data.dataset_commands import _listed
+from wmtk.cli.data.dataset_tables import render_info, render_list, render_repair, render_validation
+from wmtk.datasets import Dataset, SequenceSampler, find_datasets, repair, summarize
+from wmtk.datasets.integrity.validate import validate
+from wmtk.datasets.storage import atomic
 from wmtk.errors import WmtkError
 
 NUMBERS = list(range(8))
@@ -60,13 +61,13 @@ def seal(root: Path, path: Path, document: Any) -> None:
         return
     inner = path.relative_to(root).parts
     if path == root / "zarr.json":
-        header = durable.attributes_in(document)
+        header = atomic.attributes_in(document)
         if isinstance(header, dict):
             header.pop("checksum", None)
-            document["attributes"]["wmtk"] = durable.sealed(header)
+            document["attributes"]["wmtk"] = atomic.sealed(header)
     elif inner[0] in {"log", "tags"} and path.name != "zarr.json":
         document.pop("checksum", None)
-        document = durable.sealed(document)
+        document = atomic.sealed(document)
     data = json.dumps(document).encode()
     path.write_bytes(data)
     if inner[0] == "parts" and len(inner) == 3:
@@ -87,7 +88,7 @@ def _list_digest(root: Path, part: str, digest: str) -> None:
             if entry["part"] == part:
                 entry["digest"] = digest
         document.pop("checksum")
-        path.write_bytes(durable.to_bytes(durable.sealed(document)))
+        path.write_bytes(atomic.to_bytes(atomic.sealed(document)))
 
 
 # --- judging ----------------------------------------------------------------------------------

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from wmtk.datasets import Dataset, durable, hosts
-from wmtk.datasets.hosts import Host
-from wmtk.datasets.repair import _Repair, repair
-from wmtk.datasets.validate import validate
+from wmtk.datasets import Dataset
+from wmtk.datasets.integrity.repair import _Repair, repair
+from wmtk.datasets.integrity.validate import validate
+from wmtk.datasets.storage import atomic, hosts
+from wmtk.datasets.storage.hosts import Host
 from wmtk.envs import resolve
 from wmtk.errors import DatasetError, OtherHostError
 
@@ -36,7 +37,7 @@ driver = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(driver)
 hosts.this_host = lambda: hosts.Host(name, name, name)
 hosts.network_name = lambda path: "NFS"
-durable.lock_held.__enter__ = lambda self: True  # blind to the locks of all others
+atomic.lock_held.__enter__ = lambda self: True  # blind to the locks of all others
 if lease == "unleased":
     hosts._claim = hosts.require_ownership = lambda root: None
 print("ready", flush=True)
@@ -153,7 +154,7 @@ def test_no_other_machine_may_write_while_a_dataset_is_repaired(make_dataset, ne
     def write_elsewhere(job: _Repair) -> None:
         with pytest.MonkeyPatch.context() as there:
             there.setattr(hosts, "this_host", lambda: THERE)
-            there.setattr(durable.lock_held, "__enter__", lambda lock: True)  # blind to ours
+            there.setattr(atomic.lock_held, "__enter__", lambda lock: True)  # blind to ours
             with pytest.raises(OtherHostError, match="written to by the machine here") as refused:
                 Dataset.open(root, "a")
         refusals.append(refused)

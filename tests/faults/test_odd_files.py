@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmtk.cli.data import _listed
+from wmtk.cli.data.dataset_commands import _listed
 from wmtk.datasets import Dataset, find_datasets, repair, summarize
 from wmtk.datasets.convert import FORMATS, export_dataset, import_dataset
-from wmtk.datasets.validate import validate
+from wmtk.datasets.integrity.validate import validate
 from wmtk.errors import ConversionError, WmtkError
 
 GIGABYTES = 3 * 2**30

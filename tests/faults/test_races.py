@@ -8,7 +8,8 @@ import shutil
 
 import pytest
 
-from wmtk.datasets import Dataset, SequenceSampler, durable, log, part, retention
+from wmtk.datasets import Dataset, SequenceSampler
+from wmtk.datasets.storage import atomic, commit_log, part, retention
 from wmtk.errors import DatasetError, EvictedError
 
 _logger = logging.getLogger(__name__)
@@ -20,10 +21,10 @@ def test_a_writer_that_was_held_up_commits_again(
     make_dataset, driver, numbers_in, monkeypatch
 ) -> None:
     """Between its reading of the log and its record, others commit until that name is pruned."""
-    monkeypatch.setattr(log, "SNAPSHOT_EVERY", 2)
+    monkeypatch.setattr(commit_log, "SNAPSHOT_EVERY", 2)
     root = make_dataset([0])
     slow, quick = Dataset.open(root, "a"), Dataset.open(root, "a")
-    create, held_up = durable.create_exclusively, []
+    create, held_up = atomic.create_exclusively, []
 
     def late(path, data) -> None:
         if not held_up:
@@ -33,7 +34,7 @@ def test_a_writer_that_was_held_up_commits_again(
             assert not path.exists()
         create(path, data)
 
-    monkeypatch.setattr(durable, "create_exclusively", late)
+    monkeypatch.setattr(atomic, "create_exclusively", late)
     version = slow.append(driver.episode(100))
     assert held_up
     assert version == 9
@@ -43,10 +44,10 @@ def test_a_writer_that_was_held_up_commits_again(
 def test_an_eviction_that_was_held_up_deletes_nothing_that_is_live(
     make_dataset, driver, numbers_in, monkeypatch
 ) -> None:
-    monkeypatch.setattr(log, "SNAPSHOT_EVERY", 2)
+    monkeypatch.setattr(commit_log, "SNAPSHOT_EVERY", 2)
     root = make_dataset(range(3))
     slow, quick = Dataset.open(root, "a"), Dataset.open(root, "a")
-    create, held_up = durable.create_exclusively, []
+    create, held_up = atomic.create_exclusively, []
 
     def late(path, data) -> None:
         if not held_up:
@@ -55,7 +56,7 @@ def test_an_eviction_that_was_held_up_deletes_nothing_that_is_live(
                 quick.append(driver.episode(number))
         create(path, data)
 
-    monkeypatch.setattr(durable, "create_exclusively", late)
+    monkeypatch.setattr(atomic, "create_exclusively", late)
     slow.evict(2 * driver.STEPS)
     assert held_up
     assert numbers_in(root) == [8, 9]
@@ -66,7 +67,7 @@ def test_a_clean_up_that_takes_a_new_staging_folder(
 ) -> None:
     root = make_dataset([0])
     dataset = Dataset.open(root, "a")
-    lock_held, taken = durable.lock_held, []
+    lock_held, taken = atomic.lock_held, []
 
     def late(path, **options):
         if path.parent.name == "tmp" and not taken:
@@ -163,7 +164,7 @@ def test_no_tag_is_written_while_garbage_is_collected(make_dataset, driver, monk
     move, locked = retention._move, []
 
     def watched(source, target) -> None:
-        with durable.lock_held(root / "tags", exclusive=True) as granted:
+        with atomic.lock_held(root / "tags", exclusive=True) as granted:
             locked.append(not granted)
         move(source, target)
 
@@ -183,7 +184,7 @@ def test_a_tag_that_is_deleted_while_tags_are_read_is_left_out(
     with Dataset.open(root, "a") as dataset:
         dataset.tag("a")
         dataset.tag("b")
-        read, deleted = durable.read_bytes, []
+        read, deleted = atomic.read_bytes, []
 
         def late(path, **options):
             if path.name == "a.json" and not deleted:
@@ -191,7 +192,7 @@ def test_a_tag_that_is_deleted_while_tags_are_read_is_left_out(
                 path.unlink()
             return read(path, **options)
 
-        monkeypatch.setattr(durable, "read_bytes", late)
+        monkeypatch.setattr(atomic, "read_bytes", late)
         assert [tag.name for tag in dataset.tags()] == ["b"]
         assert deleted
 

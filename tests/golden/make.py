@@ -23,7 +23,8 @@ from unittest import mock
 
 import numpy as np
 
-from wmtk.datasets import Dataset, Episode, Provenance, Schema, durable
+from wmtk.datasets import Dataset, Episode, Provenance, Schema
+from wmtk.datasets.storage import atomic
 from wmtk.spaces import ArraySpec
 
 LENGTHS = [5, 9, 1, 7, 12, 3, 6]  # in steps; the first is evicted, the next three are compacted
@@ -101,7 +102,7 @@ def make(folder: Path) -> Path:
             for number in range(4):
                 dataset.append(episode(number))
             dataset.evict(sum(LENGTHS[1:4]))
-            with mock.patch("wmtk.datasets.compaction.target_steps", return_value=10_000):
+            with mock.patch("wmtk.datasets.storage.compaction.target_steps", return_value=10_000):
                 dataset.compact()
             dataset._log.snapshot(dataset._state)
             dataset.append(episode(4))
@@ -157,7 +158,7 @@ def _fixed_surroundings() -> Iterator[None]:
             (uuid, "uuid4", lambda: uuid.UUID(int=42)),
             (socket, "gethostname", lambda: "golden"),
             (os, "getpid", lambda: 1),
-            (durable, "datetime", clock),
+            (atomic, "datetime", clock),
         ]:
             stack.enter_context(mock.patch.object(target, name, value))
         yield

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from wmtk.models.actions import Categoricals, TruncatedNormal
-from wmtk.models.behaviour import Behaviour, Objective
+from wmtk.models.actor_critic import Behaviour, Objective
 from wmtk.models.imagination import Starts
 from wmtk.models.returns import lambda_targets, step_weights
 from wmtk.models.rssm import State

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.models.actions import Actions, Categoricals, TruncatedNormal
-from wmtk.models.behaviour import Behaviour, Objective
-from wmtk.models.disagreement import (
+from wmtk.models.actor_critic import Behaviour, Objective
+from wmtk.models.distributions import Binary, Categorical, Gaussian, Latent
+from wmtk.models.ensemble import (
     Ensemble,
     Transitions,
     disagreement,
@@ -20,8 +21,7 @@ from wmtk.models.disagreement import (
     transitions,
 )
 from wmtk.models.imagination import Dream, Starts
-from wmtk.models.latents import Binary, Categorical, Gaussian, Latent
-from wmtk.models.layers import MLP
+from wmtk.models.networks import MLP
 from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel, WorldModelConfig

@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from wmtk.models import fast_conv
+from wmtk.models.kernels import strided_conv
 
 Convolution = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 CASES: dict[str, tuple[Convolution, int, int, int, int, bool]] = {
     # function, image size, channels in, channels out, kernel, transposed
-    "small-image": (fast_conv.conv_of_small_image, 6, 7, 5, 4, False),
-    "transpose-small-image": (fast_conv.transpose_of_small_image, 5, 70, 5, 5, True),
-    "transpose-to-grey": (fast_conv.transpose_to_few_channels, 30, 5, 1, 6, True),
-    "transpose-to-colour": (fast_conv.transpose_to_few_channels, 30, 5, 3, 6, True),
-    "transpose-to-eight": (fast_conv.transpose_to_few_channels, 30, 5, 8, 6, True),
-    "transpose-odd-image": (fast_conv.transpose_to_few_channels, 13, 6, 4, 6, True),
+    "small-image": (strided_conv.conv_of_small_image, 6, 7, 5, 4, False),
+    "transpose-small-image": (strided_conv.transpose_of_small_image, 5, 70, 5, 5, True),
+    "transpose-to-grey": (strided_conv.transpose_to_few_channels, 30, 5, 1, 6, True),
+    "transpose-to-colour": (strided_conv.transpose_to_few_channels, 30, 5, 3, 6, True),
+    "transpose-to-eight": (strided_conv.transpose_to_few_channels, 30, 5, 8, 6, True),
+    "transpose-odd-image": (strided_conv.transpose_to_few_channels, 13, 6, 4, 6, True),
 }
 
 
@@ -41,7 +41,7 @@ def test_equals_torch(name: str) -> None:
     x = torch.randn(3, size, size, channels, dtype=torch.float64)
     weight = torch.randn(*shape, kernel, kernel, dtype=torch.float64)
     bias = torch.randn(outputs, dtype=torch.float64)
-    plain = fast_conv.conv_transpose if transposed else fast_conv.conv
+    plain = strided_conv.conv_transpose if transposed else strided_conv.conv
     ours, theirs = run(function, x, weight, bias), run(plain, x, weight, bias)
     assert len(ours) == len(theirs) == 4
     for mine, other in zip(ours, theirs, strict=True):
@@ -51,10 +51,10 @@ def test_equals_torch(name: str) -> None:
 def test_pieces_of_a_batch_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     x, weight, bias = torch.randn(7, 5, 5, 64), torch.randn(64, 4, 5, 5), torch.randn(4)
-    whole = run(fast_conv.transpose_of_small_image, x, weight, bias)
-    monkeypatch.setattr(fast_conv, "_PATCH_NUMBERS", 3 * 5 * 5 * 5 * 5 * 4)  # three at a time
+    whole = run(strided_conv.transpose_of_small_image, x, weight, bias)
+    monkeypatch.setattr(strided_conv, "_PATCH_NUMBERS", 3 * 5 * 5 * 5 * 5 * 4)  # three at a time
     for mine, other in zip(
-        run(fast_conv.transpose_of_small_image, x, weight, bias), whole, strict=True
+        run(strided_conv.transpose_of_small_image, x, weight, bias), whole, strict=True
     ):
         torch.testing.assert_close(mine, other)
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from wmtk.models import fast_elu
-from wmtk.models.fast_elu import elu, elu_gradient
+from wmtk.models.kernels import elu as elu_module
+from wmtk.models.kernels.elu import elu, elu_gradient
 
-SIZES = [1, 100, fast_elu._FEW, fast_elu._PIECE, 2 * fast_elu._PIECE + 7]
+SIZES = [1, 100, elu_module._FEW, elu_module._PIECE, 2 * elu_module._PIECE + 7]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -21,7 +21,7 @@ def test_values(size: int) -> None:
 
 
 def test_extremes() -> None:
-    x = torch.zeros(fast_elu._FEW)
+    x = torch.zeros(elu_module._FEW)
     x[:6] = torch.tensor([-torch.inf, -200.0, 200.0, 1e30, torch.inf, torch.nan])
     found = elu(x.clone())
     assert found[:5].tolist() == F.elu(x)[:5].tolist()
@@ -47,6 +47,6 @@ def test_it_overwrites_what_it_is_given() -> None:
 
 
 def test_a_view_with_gaps() -> None:
-    x = torch.randn(2 * fast_elu._FEW, 2)
+    x = torch.randn(2 * elu_module._FEW, 2)
     expected = F.elu(x[:, 0])
     torch.testing.assert_close(elu(x[:, 0]), expected)

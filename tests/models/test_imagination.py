@@ -5,8 +5,10 @@ import torch
 
 import wmtk.models.imagination as imagination
 from wmtk.models.actions import Actions, Categoricals, TruncatedNormal
-from wmtk.models.behaviour import Behaviour, Objective
-from wmtk.models.gathered import (
+from wmtk.models.actor_critic import Behaviour, Objective
+from wmtk.models.distributions import Categorical
+from wmtk.models.imagination import Dream, Players, Starts, imagine
+from wmtk.models.kernels.onehot_mlp import (
     GatheredLinear,
     GatheredMLP,
     draw_rows,
@@ -14,9 +16,7 @@ from wmtk.models.gathered import (
     one_hot_rows,
     with_gradient,
 )
-from wmtk.models.imagination import Dream, Players, Starts, imagine
-from wmtk.models.latents import Categorical
-from wmtk.models.layers import MLP
+from wmtk.models.networks import MLP
 from wmtk.models.rssm import State
 from wmtk.models.world_model import WorldModel, WorldModelConfig
 from wmtk.spaces import ArraySpec

@@ -6,7 +6,7 @@ import torch
 from torch.distributions import Bernoulli as TorchBernoulli
 from torch.distributions import Independent, Normal, OneHotCategorical, kl_divergence
 
-from wmtk.models.latents import Binary, Categorical, Gaussian, straight_through_one_hot
+from wmtk.models.distributions import Binary, Categorical, Gaussian, straight_through_one_hot
 
 
 def test_one_hot_samples_come_from_the_inverse_of_the_cumulative_distribution() -> None:

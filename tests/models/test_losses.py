@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from wmtk.models.latents import Categorical
+from wmtk.models.distributions import Categorical
 from wmtk.models.losses import (
     balanced_kl,
     code_perplexity,

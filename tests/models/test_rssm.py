@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from wmtk.models.layers import GRUCell
+from wmtk.models.networks import GRUCell
 from wmtk.models.rssm import RSSM, RSSMConfig, State
 
 SMALL = RSSMConfig(deter=6, hidden=7, stoch=3, classes=4)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from wmtk.models.latents import Binary, Categorical, Gaussian, Latent
+from wmtk.models.distributions import Binary, Categorical, Gaussian, Latent
 from wmtk.models.rssm import RSSM, RSSMConfig, State
 
 LATENTS: dict[str, Latent] = {

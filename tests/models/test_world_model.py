@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from wmtk.errors import ConfigError
-from wmtk.models.convolution import ConvDecoder
+from wmtk.models.conv import ConvDecoder
 from wmtk.models.rssm import RSSM, RSSMConfig
 from wmtk.models.world_model import Inputs, WorldModel, WorldModelConfig
 from wmtk.spaces import ArraySpec

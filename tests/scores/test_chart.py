@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmtk.viz import score_chart
-from wmtk.viz.canvas import BLUE, ORANGE
-from wmtk.viz.score_chart import MARGIN, NAME, PLOT, VALUE, Panel, Scale, difference_chart
+from wmtk.viz.draw.canvas import BLUE, ORANGE
+from wmtk.viz.plots import score_chart
+from wmtk.viz.plots.score_chart import MARGIN, NAME, PLOT, VALUE, Panel, Scale, difference_chart
 
 GAMES = ["boxing", "pong", "up_n_down", "hero"]
 VALUES = [120.0, 1.0, 0.0, -9.0]

@@ -13,8 +13,8 @@ from wmtk.envs import resolve
 from wmtk.errors import RunError, SchemaMismatchError
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 
 BEHAVIOUR = {"behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
 

@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from wmtk.collect import CallablePolicy, RandomPolicy, collect, dataset_for
+from wmtk.collect.env_setup import Playing
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
-from wmtk.envs.references import reward_threshold
+from wmtk.envs.known_returns import reward_threshold
+from wmtk.runs.baselines import compare_run, read_baselines, store_baselines
+from wmtk.runs.listing import line_of
+from wmtk.runs.metrics_log import MetricsLog, read_metrics
+from wmtk.runs.run_directory import Run
 from wmtk.scores import MeanReturn
-from wmtk.training.baselines import compare_run, read_baselines, store_baselines
 from wmtk.training.collapse import collapsed_latents
-from wmtk.training.listing import line_of
-from wmtk.training.metrics import MetricsLog, read_metrics
-from wmtk.training.online import online
-from wmtk.training.playing import Playing
-from wmtk.training.run import Run
-from wmtk.training.train_model import train_model
+from wmtk.training.model_stage import train_model
+from wmtk.training.online.train import online
 
 CARTPOLE = resolve("CartPole-v1")
 ONLINE = {
@@ -86,7 +86,7 @@ def test_random_play_is_measured_once(cartpole, config, tmp_path, monkeypatch) -
     def never(*_) -> None:
         raise AssertionError("random play was measured already")
 
-    monkeypatch.setattr("wmtk.training.baselines._play", never)
+    monkeypatch.setattr("wmtk.runs.baselines._play", never)
     store_baselines(run, [source], playing)
     assert read_baselines(run.path) == stored
 
@@ -133,7 +133,7 @@ def test_an_online_run_is_compared_and_its_best_is_confirmed(config, tmp_path) -
 
 def test_a_lucky_first_set_does_not_become_the_best(config, tmp_path, monkeypatch) -> None:
     """The score of the best checkpoint is that of episodes that did not choose it."""
-    from wmtk.training import online as module
+    from wmtk.training.online.train import train as module
 
     means = iter([5.0, 1.0, 3.0, 0.0, 0.5, 2.0, 1.5])  # first 5, second set 1; 3, then 0; 0.5; …
     asked = []

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.models.actions import actions_of
 from wmtk.spaces import ArraySpec
-from wmtk.training.batches import ActionCodec
 
 SPACES = {
     "discrete": (ArraySpec("discrete", (), "int64", 0, 4), [0, 3, 4]),

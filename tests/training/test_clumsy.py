@@ -13,10 +13,10 @@ from wmtk.datasets import Dataset, Episode, Schema, SequenceSampler, Source
 from wmtk.envs import resolve
 from wmtk.errors import WmtkError
 from wmtk.spaces import ArraySpec
-from wmtk.training.online import online
+from wmtk.training.model_stage import train_model
+from wmtk.training.online.train import online
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 
 SCHEMA = Schema(
     {"state": ArraySpec("box", (4,), "float32")}, ArraySpec("discrete", (), "int64", 0, 1)

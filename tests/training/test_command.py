@@ -10,13 +10,14 @@ import pytest
 import yaml
 
 import wmtk
-from wmtk.cli.model_verdict import SAMPLES, WINDOWS
-from wmtk.datasets import Dataset, Source, durable
+from wmtk.cli.common.model_verdict import SAMPLES, WINDOWS
+from wmtk.datasets import Dataset, Source
+from wmtk.datasets.storage import atomic
 from wmtk.errors import RunError
-from wmtk.training.listing import line_of
+from wmtk.runs.listing import line_of
+from wmtk.runs.run_directory import Run
+from wmtk.training.model_stage import train_model
 from wmtk.training.precision import settled
-from wmtk.training.run import Run
-from wmtk.training.train_model import train_model
 
 
 @pytest.fixture
@@ -324,13 +325,13 @@ def test_a_run_from_before_checksums_still_works(train, tmp_path) -> None:
     path = tmp_path / "run"
     about = json.loads((path / "run.json").read_text())
     del about["sealed_config"], about["checksum"]
-    (path / "run.json").write_text(json.dumps(durable.sealed(about)))
+    (path / "run.json").write_text(json.dumps(atomic.sealed(about)))
     plain = (path / "config.yaml").read_text().partition("\n")[2]
     (path / "config.yaml").write_text(plain.replace("preset: tiny\n", ""))
     (state,) = path.glob("checkpoints/*/state.json")
     document = json.loads(state.read_text())
     del document["bytes"], document["checksum"], document["state"]["owes_test"]
-    state.write_text(json.dumps(durable.sealed(document)))
+    state.write_text(json.dumps(atomic.sealed(document)))
     assert wmtk.load(path).step == 1
     resumed = train("--steps", 2, "--resume", "--set", "optimizer.warmup=7", settings=False)
     assert resumed.exit_code == 0, resumed.stderr

@@ -12,10 +12,10 @@ from torch import Tensor
 import wmtk
 from wmtk.datasets import Dataset, SequenceSampler, Source
 from wmtk.errors import CheckpointError
-from wmtk.training.checkpoint import Checkpoints
+from wmtk.runs.checkpoint import Checkpoints
+from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.presets import TrainingConfig
-from wmtk.training.train_model import train_model
 
 BIAS = "rssm.cell.linear.bias"
 CPU = torch.device("cpu")

@@ -9,8 +9,8 @@ import pytest
 
 from wmtk.datasets import Dataset, Source, select
 from wmtk.errors import RunError, UsageError
-from wmtk.training.data import DataConfig, fixed_batches, make_sampler
-from wmtk.training.train_model import train_model
+from wmtk.training.model_stage import train_model
+from wmtk.training.samplers import DataConfig, fixed_batches, make_sampler
 
 
 def test_fewer_rows_than_a_window_are_too_few(make_dataset, config, tmp_path) -> None:

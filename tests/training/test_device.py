@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
+from wmtk.agent.device import choose_device, tune_allocator, tune_threads
 from wmtk.errors import UsageError
-from wmtk.training.device import choose_device, tune_allocator, tune_threads
 
 
 def test_auto_takes_what_there_is() -> None:
@@ -34,7 +34,7 @@ def test_small_models_have_one_thread_unless_somebody_says_otherwise(monkeypatch
 
 KEEPING = """
 import resource, sys, ctypes
-from wmtk.training.device import tune_allocator
+from wmtk.agent.device import tune_allocator
 SIZE = 256 * 2**20
 
 def held():

@@ -10,11 +10,11 @@ import torch
 
 from wmtk.datasets import Batch, SequenceSampler, Source
 from wmtk.errors import DivergedError
-from wmtk.training.data import fixed_batches
-from wmtk.training.divergence import SpikeDetector
+from wmtk.runs.run_directory import Run
+from wmtk.training.health import SpikeDetector
+from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.run import Run
-from wmtk.training.train_model import train_model
+from wmtk.training.samplers import fixed_batches
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_held_out_data_that_is_not_finite_is_named(dataset, config, tmp_path, mo
         reward[1, 3] = np.inf
         return [replace(batch, reward=reward), *rest]
 
-    monkeypatch.setattr("wmtk.training.train_model.fixed_batches", poisoned)
+    monkeypatch.setattr("wmtk.training.model_stage.fixed_batches", poisoned)
     often = config.changed({"cadence.checkpoint": 2, "cadence.evaluate": 3})
     expected = r"Update 3: val/loss/reward .* The batch's reward is not finite in row 3 of window 1"
     with pytest.raises(DivergedError, match=expected) as caught:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
+from wmtk.agent.batch_tensors import whole_episode
+from wmtk.agent.load import load
+from wmtk.agent.outputs import Mind
+from wmtk.agent.stepper import Dreamer
 from wmtk.datasets import Dataset, Source
 from wmtk.errors import RunError
-from wmtk.models.shown import Mind
-from wmtk.training.batches import whole_episode
-from wmtk.training.dreamer import Dreamer
-from wmtk.training.loading import load
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 
 SMALL = {
     "model.depth": 2,

@@ -10,15 +10,15 @@ import pytest
 from PIL import Image
 
 import wmtk
+from wmtk.agent.introspection import ActorMind
 from wmtk.collect import evaluate
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
 from wmtk.scores import Evaluation
-from wmtk.training.mind import ActorMind
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 
 SHORT = ["--set", "time_limit=8"]  # steps an episode, instead of 79
 FUNCTIONS = """

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from wmtk.training.agent import Agent
-from wmtk.training.checkpoint import Checkpoint
+from wmtk.runs.checkpoint import Checkpoint
+from wmtk.training.online.agent_trainer import Agent
 
 CPU = torch.device("cpu")
 

@@ -8,7 +8,7 @@ import wmtk
 from wmtk.datasets import Source
 from wmtk.errors import SchemaMismatchError
 from wmtk.spaces import ArraySpec
-from wmtk.training.train_model import train_model
+from wmtk.training.model_stage import train_model
 
 VECTOR = ArraySpec("box", (3,), "float64")
 

@@ -8,19 +8,19 @@ import time
 import numpy as np
 import pytest
 
+from wmtk.agent.load import load
+from wmtk.agent.stepper import Dreamer
 from wmtk.datasets import Batch, Dataset, Prefetcher, SequenceSampler, Source
 from wmtk.errors import ConfigError, SchemaMismatchError
 from wmtk.observations import ObsCodec
 from wmtk.spaces import ArraySpec
-from wmtk.training.dreamer import Dreamer
-from wmtk.training.loading import load
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 from wmtk.viz.evidence import gather
 from wmtk.viz.rollouts import open_loop, reconstructions
-from wmtk.viz.serve.catalogue import DataEntry
-from wmtk.viz.serve.frames import Painter
-from wmtk.viz.serve.world import Recording, World
+from wmtk.viz.serve.catalog import DataEntry
+from wmtk.viz.serve.frame_painter import Painter
+from wmtk.viz.serve.session import Recording, World
 from wmtk.viz.windows import Window, read_windows
 
 LARGE = ArraySpec("box", (40, 50, 3), "uint8", 0, 255)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import wmtk
+from wmtk.agent.batch_tensors import whole_episode
 from wmtk.datasets import Batch, Source
 from wmtk.spaces import ArraySpec
-from wmtk.training.batches import whole_episode
+from wmtk.training.model_stage import train_model
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
 
 from .conftest import IMAGE, SETTINGS, VECTOR
 

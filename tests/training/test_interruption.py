@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from wmtk.datasets import Source
-from wmtk.training.metrics import read_metrics
-from wmtk.training.run import Run
-from wmtk.training.train_model import train_model
+from wmtk.runs.metrics_log import read_metrics
+from wmtk.runs.run_directory import Run
+from wmtk.training.model_stage import train_model
 
 STEPS = 60
 PATIENCE = 300  # seconds, on a machine that is busy with other things
@@ -108,7 +108,7 @@ def test_a_kill_loses_only_what_came_after_the_checkpoint(
 
 
 def test_a_second_signal_ends_at_once(monkeypatch) -> None:
-    from wmtk.cli.stopping import StopOnSignal
+    from wmtk.cli.common.signals import StopOnSignal
 
     before = signal.getsignal(signal.SIGINT)
     with StopOnSignal("Stopping.") as stopping:

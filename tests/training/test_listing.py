@@ -14,9 +14,9 @@ import pytest
 import wmtk
 from wmtk.datasets import Source
 from wmtk.errors import RunError, WmtkError
-from wmtk.training.listing import runs_under
-from wmtk.training.metrics import read_metrics
-from wmtk.training.train_model import train_model
+from wmtk.runs.listing import runs_under
+from wmtk.runs.metrics_log import read_metrics
+from wmtk.training.model_stage import train_model
 
 
 @pytest.fixture

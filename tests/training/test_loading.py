@@ -11,7 +11,7 @@ import wmtk
 from wmtk.datasets import Source
 from wmtk.errors import RunError, UsageError
 from wmtk.spaces import ArraySpec
-from wmtk.training.train_model import train_model
+from wmtk.training.model_stage import train_model
 
 IMAGE = ArraySpec("box", (64, 64, 1), "uint8", 0, 255)
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from wmtk.collect.env_setup import Playing
 from wmtk.datasets import Source
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
-from wmtk.training import online as online_module
-from wmtk.training import train_policy as policy_module
-from wmtk.training.listing import line_of
-from wmtk.training.metrics import read_metrics
-from wmtk.training.online import online
-from wmtk.training.playing import Playing
-from wmtk.training.run import Run
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
+from wmtk.runs.listing import line_of
+from wmtk.runs.metrics_log import read_metrics
+from wmtk.runs.run_directory import Run
+from wmtk.training import policy_stage as policy_module
+from wmtk.training.model_stage import train_model
+from wmtk.training.online.train import online
+from wmtk.training.online.train import train as online_module
+from wmtk.training.policy_stage import train_policy
 
 CATCH = resolve("wmtk/Catch-v0")
 BEHAVIOUR = {"behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}

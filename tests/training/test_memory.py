@@ -15,8 +15,8 @@ from wmtk.datasets import Source
 from wmtk.errors import MemoryExhaustedError, StorageFullError
 from wmtk.models.world_model import WorldModel
 from wmtk.training.memory import estimate
+from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.train_model import train_model
 
 ON_A_CPU = RuntimeError(
     "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: "
@@ -95,7 +95,7 @@ LIMITED = """
 import resource, sys
 from wmtk.cli.main import main
 import torch.utils.tensorboard
-import wmtk.training.train_model
+import wmtk.training.model_stage
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, used + 2**30))
 main()

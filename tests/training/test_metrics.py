@@ -11,15 +11,15 @@ import pytest
 import torch
 from PIL import Image
 
+from wmtk.agent.open_loop import CONTEXT, HORIZON
 from wmtk.datasets import SequenceSampler, Source
 from wmtk.envs import resolve
-from wmtk.models.convolution import to_float
+from wmtk.models.conv import to_float
+from wmtk.runs.metrics_log import MetricsLog, read_metrics
 from wmtk.spaces import ArraySpec
-from wmtk.training.metrics import MetricsLog, read_metrics
+from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.online import online
-from wmtk.training.openloop import CONTEXT, HORIZON
-from wmtk.training.train_model import train_model
+from wmtk.training.online.train import online
 
 LOSSES = {"loss/total", "loss/constant_free", "loss/kl", "loss/reward", "loss/discount"}
 LOSSES |= {"loss/image/image", "mse/image", "psnr/image", "mse/reward", "kl"}

@@ -12,23 +12,23 @@ import numpy as np
 import pytest
 import torch
 
+from wmtk.agent.load import load
 from wmtk.cli.online import _steps_of
 from wmtk.collect import task_of
 from wmtk.datasets import Dataset, SequenceSampler, Source
-from wmtk.datasets.validate import validate
+from wmtk.datasets.integrity.validate import validate
 from wmtk.envs import resolve
 from wmtk.errors import RunError, UsageError
-from wmtk.training.beginning import require_data, require_updates
-from wmtk.training.data import make_sampler
-from wmtk.training.loading import load
-from wmtk.training.metrics import read_metrics
+from wmtk.runs.metrics_log import read_metrics
+from wmtk.runs.replay import Replay, played, replay_of
+from wmtk.runs.run_directory import Run
+from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.online import online
+from wmtk.training.online.initialization import require_data, require_updates
+from wmtk.training.online.train import online
+from wmtk.training.policy_stage import PolicyStage, train_policy
 from wmtk.training.presets import PRESETS, training_config
-from wmtk.training.replay import Replay, played, replay_of
-from wmtk.training.run import Run
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import PolicyStage, train_policy
+from wmtk.training.samplers import make_sampler
 
 CATCH = resolve("wmtk/Catch-v0")
 STEPS = 240  # three episodes
@@ -388,7 +388,7 @@ def test_an_endless_task_is_played_for_so_many_steps(
     config, tmp_path, monkeypatch, run_wmtk, background
 ) -> None:
     """Also by random play, by the tests, after resuming, and by `wmtk eval`."""
-    monkeypatch.setattr("wmtk.collect.play.LONGEST_EPISODE", 90)
+    monkeypatch.setattr("wmtk.collect.driver.LONGEST_EPISODE", 90)
     (tmp_path / "endless_envs.py").write_text(ENDLESS)
     monkeypatch.syspath_prepend(tmp_path)
     task = resolve("endless_envs:Endless")
@@ -486,7 +486,7 @@ def test_random_data_is_an_ablation(config, tmp_path) -> None:
 
 
 def test_an_explorer_plays_where_there_is_one(config, tmp_path, monkeypatch) -> None:
-    from wmtk.training.agent import Agent
+    from wmtk.training.online.agent_trainer import Agent
 
     asked = []
     collector = Agent.collector

@@ -6,9 +6,9 @@ import pytest
 
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
-from wmtk.training.background import Background, Played
-from wmtk.training.online import online
-from wmtk.training.replay import played, replay_of
+from wmtk.runs.replay import played, replay_of
+from wmtk.training.online.async_collector import Background, Played
+from wmtk.training.online.train import online
 
 CATCH = resolve("wmtk/Catch-v0")
 STEPS = 240
@@ -103,7 +103,7 @@ class Bin:
 
 def test_a_process_that_dies_or_fails_is_told_of(config) -> None:
     from wmtk.collect import RandomPolicy, schema_of
-    from wmtk.training.playing import Playing
+    from wmtk.collect.env_setup import Playing
 
     messages, sink = [], Bin()
     playing = Playing(CATCH, 0, on_message=messages.append)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from wmtk.datasets import Dataset
-from wmtk.training.run import Run
+from wmtk.runs.run_directory import Run
 
 PACE = {"prefill": 60, "pretrain": 2, "every": 16, "envs": 1, "evaluate": 160, "episodes": 1}
 SMALL = ["--set", "behaviour.layers=1", "--set", "behaviour.units=8"]

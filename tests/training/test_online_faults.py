@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from wmtk.datasets import Dataset, SequenceSampler
-from wmtk.datasets.validate import validate
+from wmtk.datasets.integrity.validate import validate
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError, StorageFullError
-from wmtk.training.metrics import read_metrics
-from wmtk.training.online import online
-from wmtk.training.pace import OnlineConfig
-from wmtk.training.replay import played, replay_of
-from wmtk.training.run import Run
+from wmtk.runs.metrics_log import read_metrics
+from wmtk.runs.replay import played, replay_of
+from wmtk.runs.run_directory import Run
+from wmtk.training.online.train import online
+from wmtk.training.online_config import OnlineConfig
 
 PATIENCE = 300  # seconds, on a machine that is busy with other things
 LONGEST_END = 60  # seconds from a signal to the exit; more is a process that hangs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from wmtk.envs import resolve
-from wmtk.training.online import online
+from wmtk.runs.replay import played
+from wmtk.training.online.train import online
 from wmtk.training.presets import ABLATIONS, PRESETS, training_config
-from wmtk.training.replay import played
 
 # Small enough for a test; everything else is the preset's.
 TINY = {

@@ -7,11 +7,11 @@ import pytest
 import torch
 from PIL import Image
 
+from wmtk.agent.open_loop import KEEP, open_loop, open_loop_pictures, save_picture
 from wmtk.datasets import SequenceSampler, Source
 from wmtk.spaces import ArraySpec
+from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.openloop import KEEP, open_loop, open_loop_pictures, save_picture
-from wmtk.training.train_model import train_model
 
 GREEN, RED, WHITE = [24, 128, 56], [200, 38, 38], [255, 255, 255]
 LEFT, CELL = 76, 137  # pixels: of the labels, and from one frame to the next

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from wmtk.models.schedules import Linear, value
-from wmtk.training.optimizer import Optimizer, OptimizerConfig
+from wmtk.training.optim import Optimizer, OptimizerConfig
 from wmtk.training.presets import PRESETS, training_config
 
 

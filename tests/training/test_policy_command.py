@@ -18,8 +18,8 @@ SMALL = [
 @pytest.fixture(scope="module")
 def model(catch, tmp_path_factory):
     from wmtk.datasets import Source
+    from wmtk.training.model_stage import train_model
     from wmtk.training.presets import training_config
-    from wmtk.training.train_model import train_model
 
     path = tmp_path_factory.mktemp("runs") / "model"
     small = {"model.depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}

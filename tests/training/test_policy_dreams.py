@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import wmtk
+from wmtk.agent.batch_tensors import whole_episode
+from wmtk.agent.load import LoadedAgent
+from wmtk.agent.open_loop import window
 from wmtk.datasets import Dataset, Source
-from wmtk.training.batches import whole_episode
-from wmtk.training.loading import LoadedAgent
-from wmtk.training.openloop import window
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 
 from .conftest import SETTINGS
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from wmtk.agent.actor_policy import ActorPolicy
+from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.datasets import Schema
 from wmtk.errors import ConfigError, DivergedError, RunError
 from wmtk.models.actions import Actions, Categoricals, TruncatedNormal, actions_of
@@ -18,8 +20,6 @@ from wmtk.models.rssm import State
 from wmtk.models.schedules import Linear, value
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.spaces import ArraySpec
-from wmtk.training.acting import ActorPolicy
-from wmtk.training.batches import ActionCodec
 from wmtk.training.policy_trainer import BehaviourConfig, PolicyTrainer
 from wmtk.training.presets import ABLATIONS, PRESETS, training_config
 

@@ -10,9 +10,9 @@ import torch
 from wmtk.datasets import SequenceSampler, Source
 from wmtk.errors import UsageError
 from wmtk.training import precision
+from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.presets import TrainingConfig
-from wmtk.training.train_model import train_model
 
 UPDATES = 6
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import wmtk
+from wmtk.agent.outputs import Mind
 from wmtk.collect import EvalReport, Trial
 from wmtk.datasets import Episode, Provenance, SequenceSampler
-from wmtk.models.shown import Mind
-from wmtk.representation import LONGEST, brief
-from wmtk.training.run import Run
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
+from wmtk.reprs import LONGEST, brief
+from wmtk.runs.run_directory import Run
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 
 
 @pytest.fixture

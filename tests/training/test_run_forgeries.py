@@ -19,16 +19,17 @@ import yaml
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from wmtk.datasets import Dataset, Source, durable
+from wmtk.agent.load import LoadedAgent, LoadedModel, load
+from wmtk.datasets import Dataset, Source
+from wmtk.datasets.storage import atomic
 from wmtk.envs import resolve
 from wmtk.errors import WmtkError
-from wmtk.training.listing import runs_under
-from wmtk.training.loading import LoadedAgent, LoadedModel, load
-from wmtk.training.online import online
+from wmtk.runs.config_file import sealed
+from wmtk.runs.listing import runs_under
+from wmtk.training.model_stage import train_model
+from wmtk.training.online.train import online
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
-from wmtk.training.settings_file import sealed
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 
 KINDS = ("model", "policy", "online")
 CATCH = "wmtk/Catch-v0"
@@ -104,7 +105,7 @@ def spoil(run: Path, rng: random.Random, mutations: Any) -> tuple[Path, str]:
         document, what = mutations.mutated(json.loads(path.read_bytes()), rng)
         if isinstance(document, dict):
             document.pop("checksum", None)
-            document = durable.sealed(document)
+            document = atomic.sealed(document)
         path.write_bytes(json.dumps(document).encode())
     return path, what
 
@@ -165,7 +166,7 @@ def forge_tensors(path: Path, rng: random.Random) -> str:
     document = json.loads(state.read_bytes())
     document |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
     document.pop("checksum")
-    state.write_bytes(durable.to_bytes(durable.sealed(document)))
+    state.write_bytes(atomic.to_bytes(atomic.sealed(document)))
     return f"{how} {name}"
 
 

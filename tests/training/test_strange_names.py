@@ -12,9 +12,9 @@ import pytest
 
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 
 from .conftest import SETTINGS
 

@@ -10,9 +10,9 @@ import torch
 import wmtk
 from wmtk.datasets import Source
 from wmtk.errors import CheckpointError, RunError
+from wmtk.runs.run_directory import Run
 from wmtk.spaces import ArraySpec
-from wmtk.training.run import Run
-from wmtk.training.train_model import train_model
+from wmtk.training.model_stage import train_model
 
 
 def train(dataset, out, config, steps, **options) -> Run:

@@ -10,16 +10,16 @@ import pytest
 import torch
 
 import wmtk
+from wmtk.collect.env_setup import Playing
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.errors import ConfigError, RunError, SchemaMismatchError
-from wmtk.training.listing import runs_under
-from wmtk.training.playing import Playing
+from wmtk.runs.listing import runs_under
+from wmtk.runs.run_directory import Run
+from wmtk.runs.state_tensors import module_tensors
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import TrainingConfig
-from wmtk.training.run import Run
-from wmtk.training.saved_tensors import module_tensors
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 
 BEHAVIOUR = {
     "behaviour.layers": 1,

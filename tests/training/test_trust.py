@@ -16,17 +16,18 @@ import gymnasium as gym
 import pytest
 
 from wmtk.collect import task_of
-from wmtk.datasets import Dataset, Source, durable
+from wmtk.datasets import Dataset, Source
+from wmtk.datasets.storage import atomic
 from wmtk.envs import resolve
 from wmtk.errors import TaskError, UntrustedEnvError, UsageError
-from wmtk.training.online import online
+from wmtk.training.model_stage import train_model
+from wmtk.training.online.train import online
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 from wmtk.viz.serve import protocol
 from wmtk.viz.serve import server as servers
-from wmtk.viz.serve.shelf import Shelf
-from wmtk.viz.serve.starting import make_world
+from wmtk.viz.serve.model_pool import Shelf
+from wmtk.viz.serve.session_factory import make_world
 
 from .conftest import SETTINGS
 
@@ -92,7 +93,7 @@ def rewrite(file: Path, env: dict[str, Any]) -> None:
     where = document.get("attributes", {"wmtk": document})
     content = {**where["wmtk"], "env": env}
     del content["checksum"]
-    where["wmtk"] = durable.sealed(content)
+    where["wmtk"] = atomic.sealed(content)
     file.write_text(json.dumps(document if "attributes" in document else where["wmtk"]))
 
 

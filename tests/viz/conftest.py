@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wmtk.datasets import Dataset, Episode, Provenance, Schema
 from wmtk.spaces import ArraySpec
-from wmtk.viz.view import View
+from wmtk.viz.draw.episode_view import View
 
 MakeEpisode = Callable[..., Episode]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wmtk.agent.outputs import Imagined, Seen
 from wmtk.datasets import Batch, Schema
-from wmtk.models.shown import Imagined, Seen
 from wmtk.spaces import ArraySpec
 
 SIDE, PLACES = 16, 8  # pixels, and where the dot can be

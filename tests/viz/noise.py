@@ -54,8 +54,8 @@ def make_run(folder: Path, obs: dict[str, ArraySpec]) -> tuple[Path, Path]:
             arrays["terminated"] = (np.arange(rows) == rows - 1) & (number % 2 == 0)
             arrays["truncated"] = (np.arange(rows) == rows - 1) & (number % 2 == 1)
             dataset.append(Episode.from_arrays(arrays, None, Provenance()))
+    from wmtk.training.model_stage import train_model
     from wmtk.training.presets import training_config
-    from wmtk.training.train_model import train_model
 
     config = training_config("tiny", overrides=SETTINGS)
     source = Source(Dataset.open(data))

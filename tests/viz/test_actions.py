@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from wmtk.spaces import ArraySpec
-from wmtk.viz.actions import ATARI, EMBEDDED, ActionLook, action_names, draw_bars
-from wmtk.viz.canvas import INK, LINE, Canvas
+from wmtk.viz.draw.actions import ATARI, EMBEDDED, ActionLook, action_names, draw_bars
+from wmtk.viz.draw.canvas import INK, LINE, Canvas
 
 
 def discrete(n: int, start: int = 0) -> ArraySpec:

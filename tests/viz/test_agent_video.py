@@ -11,7 +11,10 @@ from PIL import Image as PillowImage
 from wmtk.collect import Recording
 from wmtk.datasets import Schema
 from wmtk.spaces import ArraySpec
-from wmtk.viz.agent_video import (
+from wmtk.viz.draw.canvas import INK, PURPLE, Canvas
+from wmtk.viz.draw.episode_view import View
+from wmtk.viz.draw.traces import NAMES, SCALES, Chart, Trace
+from wmtk.viz.videos.agent_video import (
     ALONE,
     BELIEVED,
     BORDER,
@@ -23,11 +26,8 @@ from wmtk.viz.agent_video import (
     SIDE,
     TITLE,
 )
-from wmtk.viz.agent_video import agent_frames as draw
-from wmtk.viz.canvas import INK, PURPLE, Canvas
-from wmtk.viz.traces import NAMES, SCALES, Chart, Trace
-from wmtk.viz.video import write_video
-from wmtk.viz.view import View
+from wmtk.viz.videos.agent_video import agent_frames as draw
+from wmtk.viz.videos.video_file import write_video
 
 TOP = TITLE + CAPTION
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmtk.viz.canvas import (
+from wmtk.viz.draw.canvas import (
     CLEAR,
     PAPER,
     RED,

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 
-from wmtk.viz.code_history import CodeMoment, history_panels, history_sheet, spread
-from wmtk.viz.code_map import DARK, DEAD, LIGHT, map_pixels
-from wmtk.viz.code_video import code_films, code_frames
 from wmtk.viz.metrics import code_usage
+from wmtk.viz.plots.code_history import CodeMoment, history_panels, history_sheet, spread
+from wmtk.viz.plots.code_map import DARK, DEAD, LIGHT, map_pixels
+from wmtk.viz.videos.code_video import code_films, code_frames
 
 from .dots import PLACES, DotModel, record
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from wmtk.agent.outputs import Seen
 from wmtk.errors import UsageError
-from wmtk.models.shown import Seen
 from wmtk.viz.code_frames import watch_codes
-from wmtk.viz.code_map import DEAD, HEAD, HEADER, LARGEST, MARGIN, NAMES, code_map, shade
 from wmtk.viz.metrics import code_usage
+from wmtk.viz.plots.code_map import DEAD, HEAD, HEADER, LARGEST, MARGIN, NAMES, code_map, shade
 
 from .dots import PLACES, DotModel, record
 

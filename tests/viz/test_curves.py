@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmtk.viz.curves import (
+from wmtk.viz.metrics import Estimate
+from wmtk.viz.plots.curves import (
     COLORS,
     PLOT_HEIGHT,
     PLOT_WIDTH,
@@ -16,7 +17,6 @@ from wmtk.viz.curves import (
     limits,
     round_numbers,
 )
-from wmtk.viz.metrics import Estimate
 
 
 def estimate(values: list[float], width: float = 0.1) -> Estimate:

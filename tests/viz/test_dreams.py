@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from wmtk.agent.outputs import Dreamt
 from wmtk.datasets import Batch
-from wmtk.models.shown import Dreamt
 from wmtk.viz import metrics
-from wmtk.viz.actions import ActionLook
-from wmtk.viz.canvas import RED
-from wmtk.viz.dreams import dreams
-from wmtk.viz.rollout_parts import SEEN, chart_traces, number_traces, picture_rows
-from wmtk.viz.rollout_sheet import rollout_sheet
-from wmtk.viz.rollout_video import rollout_frames
+from wmtk.viz.draw.actions import ActionLook
+from wmtk.viz.draw.canvas import RED
+from wmtk.viz.draw.rollout_panels import SEEN, chart_traces, number_traces, picture_rows
+from wmtk.viz.policy_rollouts import dreams
+from wmtk.viz.sheets.rollout_sheet import rollout_sheet
+from wmtk.viz.videos.rollout_video import rollout_frames
 
 from .dots import PLACES, SCHEMA, DotModel, draw, find, move, record
 

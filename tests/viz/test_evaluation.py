@@ -7,9 +7,9 @@ import pytest
 
 from wmtk.viz.evaluation import Evaluation, evaluate
 from wmtk.viz.evidence import gather
-from wmtk.viz.grades import MARKS
+from wmtk.viz.judgment.grades import MARKS
+from wmtk.viz.judgment.verdict import verdict
 from wmtk.viz.metrics.frames import PSNR_MOST
-from wmtk.viz.verdict import verdict
 
 from .dots import PLACES, DotModel, record
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from wmtk.agent.outputs import Seen
 from wmtk.errors import UsageError
-from wmtk.models.shown import Seen
-from wmtk.viz.canvas import RED
+from wmtk.viz.draw.canvas import RED
 from wmtk.viz.intervention import Intervention, intervene
-from wmtk.viz.intervention_sheet import change, heat, intervention_sheet
-from wmtk.viz.intervention_video import HOLD, intervention_frames
 from wmtk.viz.metrics import code_usage
+from wmtk.viz.sheets.intervention_sheet import change, heat, intervention_sheet
+from wmtk.viz.videos.intervention_video import HOLD, intervention_frames
 
 from .dots import PLACES, SIDE, draw
 

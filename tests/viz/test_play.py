@@ -12,10 +12,10 @@ from PIL import Image as PillowImage
 from wmtk.datasets import Dataset, Schema
 from wmtk.errors import DatasetError, UsageError
 from wmtk.spaces import ArraySpec
-from wmtk.viz.canvas import GREEN, PURPLE, RED
-from wmtk.viz.play import BORDER, MARGIN, NARROWEST, TITLE, play_frames
-from wmtk.viz.record import find_episode, write_episode
-from wmtk.viz.view import View
+from wmtk.viz.draw.canvas import GREEN, PURPLE, RED
+from wmtk.viz.draw.episode_view import View
+from wmtk.viz.videos.episode_file import find_episode, write_episode
+from wmtk.viz.videos.episode_video import BORDER, MARGIN, NARROWEST, TITLE, play_frames
 
 
 def colored(pixels, color):
@@ -102,5 +102,5 @@ def test_an_episode_becomes_a_gif_or_a_picture(dataset, tmp_path):
 
 
 def test_drawing_works_without_torch():
-    code = "import sys, wmtk.viz.record; sys.exit('torch' in sys.modules)"
+    code = "import sys, wmtk.viz.videos.episode_file; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

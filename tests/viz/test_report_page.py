@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from wmtk.agent.outputs import Dreamt
 from wmtk.datasets import Batch, Dataset, Episode, Provenance
-from wmtk.models.shown import Dreamt
 from wmtk.viz.report import About, look_closely, report_page, write_report
 from wmtk.viz.windows import Window, read_windows
 

@@ -9,7 +9,7 @@ import pytest
 
 from wmtk.errors import UsageError
 from wmtk.spaces import ArraySpec
-from wmtk.viz.rollout_parts import (
+from wmtk.viz.draw.rollout_panels import (
     BORDER,
     IMAGINED,
     SEEN,
@@ -20,9 +20,9 @@ from wmtk.viz.rollout_parts import (
     picture_rows,
     stack_charts,
 )
-from wmtk.viz.rollout_sheet import HEAD, HEADER, MARGIN, NAMES, rollout_sheet, shown_rows
-from wmtk.viz.rollout_video import rollout_frames
 from wmtk.viz.rollouts import Rollout, open_loop, reconstructions, side_by_side
+from wmtk.viz.sheets.rollout_sheet import HEAD, HEADER, MARGIN, NAMES, rollout_sheet, shown_rows
+from wmtk.viz.videos.rollout_video import rollout_frames
 
 from .dots import DotModel, record
 

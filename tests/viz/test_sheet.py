@@ -10,13 +10,21 @@ import pytest
 from wmtk.datasets import Dataset, Schema
 from wmtk.errors import DatasetError, UsageError
 from wmtk.spaces import ArraySpec
-from wmtk.viz.canvas import BLUE, GREEN, ORANGE, PURPLE, RED, Canvas
-from wmtk.viz.cells import BORDER, Cells, draw_cell
-from wmtk.viz.lanes import ticks
-from wmtk.viz.marks import TIMELINE, draw_timeline, end_of, signed, spread_steps
-from wmtk.viz.sheet import HEADER, LABEL, MARGIN, Row, choose_episodes, contact_sheet, dataset_sheet
-from wmtk.viz.strip import episode_strip
-from wmtk.viz.view import MAX_LANES, View
+from wmtk.viz.draw.canvas import BLUE, GREEN, ORANGE, PURPLE, RED, Canvas
+from wmtk.viz.draw.cells import BORDER, Cells, draw_cell
+from wmtk.viz.draw.episode_view import MAX_LANES, View
+from wmtk.viz.draw.lanes import ticks
+from wmtk.viz.draw.marks import TIMELINE, draw_timeline, end_of, signed, spread_steps
+from wmtk.viz.sheets.contact_sheet import (
+    HEADER,
+    LABEL,
+    MARGIN,
+    Row,
+    choose_episodes,
+    contact_sheet,
+    dataset_sheet,
+)
+from wmtk.viz.sheets.episode_strip import episode_strip
 
 
 def colored(pixels, color):

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image as PillowImage
 
 from wmtk.errors import MissingDependencyError, UsageError, WmtkError
-from wmtk.viz import video
-from wmtk.viz.canvas import Image
-from wmtk.viz.video import require_ending, write_image, write_video
+from wmtk.viz.draw.canvas import Image
+from wmtk.viz.videos import video_file
+from wmtk.viz.videos.video_file import require_ending, write_image, write_video
 
 
 def frames(count: int, height: int = 40, width: int = 60) -> list[Image]:
@@ -78,10 +78,10 @@ def test_senseless_videos(tmp_path):
 
 
 def test_missing_ffmpeg(monkeypatch, tmp_path):
-    monkeypatch.setattr(video, "find_spec", lambda name: None)
+    monkeypatch.setattr(video_file, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"wmtk\[video\]"):
-        require_ending(tmp_path / "v.mp4", video.VIDEO_ENDINGS)
-    assert require_ending(tmp_path / "v.gif", video.VIDEO_ENDINGS) == ".gif"
+        require_ending(tmp_path / "v.mp4", video_file.VIDEO_ENDINGS)
+    assert require_ending(tmp_path / "v.gif", video_file.VIDEO_ENDINGS) == ".gif"
 
 
 def test_an_interrupted_video_leaves_the_old_one(tmp_path):

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 from PIL import Image
 
-from wmtk.training.train_policy import train_policy
+from wmtk.training.policy_stage import train_policy
 
 from .noise import OBS, make_run
 

@@ -13,11 +13,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from wmtk.cli.main import app
-from wmtk.cli.viz_returns import chosen_updates
+from wmtk.cli.viz.returns_command import chosen_updates
 from wmtk.datasets import Dataset, Source
+from wmtk.training.model_stage import train_model
+from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
-from wmtk.training.train_policy import train_policy
 
 from .noise import SETTINGS
 

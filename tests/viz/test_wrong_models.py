@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wmtk.cli.verdict_text import STYLES
+from wmtk.agent.outputs import Imagined, Seen
+from wmtk.cli.common.verdict_text import STYLES
 from wmtk.datasets import Batch
-from wmtk.models.shown import Imagined, Seen
 from wmtk.viz.evaluation import Evaluation, evaluate
 from wmtk.viz.evidence import gather
-from wmtk.viz.grades import MARKS, Grade
+from wmtk.viz.judgment.grades import MARKS, Grade
+from wmtk.viz.judgment.return_findings import bias_grade, relation_grade
+from wmtk.viz.judgment.verdict import verdict
 from wmtk.viz.metrics import (
     Bootstrap,
     Estimate,
@@ -25,8 +27,6 @@ from wmtk.viz.metrics import (
     reward_quality,
 )
 from wmtk.viz.metrics.frames import PSNR_MOST
-from wmtk.viz.return_findings import bias_grade, relation_grade
-from wmtk.viz.verdict import verdict
 
 from .dots import SIDE, DotModel, record
 

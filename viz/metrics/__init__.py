@@ -13,7 +13,7 @@ from wmtk.viz.metrics.codes import (
     mutual_information,
     usage_distance,
 )
-from wmtk.viz.metrics.distributions import (
+from wmtk.viz.metrics.divergences import (
     bernoulli,
     divergence,
     entropy,
@@ -46,7 +46,6 @@ from wmtk.viz.metrics.numbers import (
     rank_correlation,
 )
 from wmtk.viz.metrics.probes import Probe, principal, probe
-from wmtk.viz.metrics.returns import TrainingReturns, training_returns
 from wmtk.viz.metrics.rewards import (
     EventQuality,
     ReturnQuality,
@@ -58,6 +57,7 @@ from wmtk.viz.metrics.rewards import (
     reward_quality,
 )
 from wmtk.viz.metrics.skill import Usable, skill, usable_horizon
+from wmtk.viz.metrics.training_returns import TrainingReturns, training_returns
 
 __all__ = [
     "Bootstrap",

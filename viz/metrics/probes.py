@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wmtk.viz.metrics.bootstrap import Numbers, Rows
-from wmtk.viz.metrics.distributions import softmax
+from wmtk.viz.metrics.divergences import softmax
 from wmtk.viz.metrics.numbers import r_squared
 
 FOLDS = 5

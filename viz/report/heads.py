@@ -8,7 +8,7 @@ import numpy as np
 
 from wmtk.viz.evaluation import Evaluation
 from wmtk.viz.imagined_returns import ROWS, return_rows
-from wmtk.viz.intervals import spoken
+from wmtk.viz.interval_text import spoken
 from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
 from wmtk.viz.report.calibration import Binned, HeadCalibration
 from wmtk.viz.report.charts import Chart, Series, curve, figures

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from wmtk.viz.canvas import to_rgb
+from wmtk.viz.draw.canvas import to_rgb
 from wmtk.viz.evaluation import Evaluation
-from wmtk.viz.intervals import spoken
+from wmtk.viz.interval_text import spoken
 from wmtk.viz.intervention import Intervention
-from wmtk.viz.intervention_sheet import STRONG, heat, strongest_sheet
-from wmtk.viz.metrics.distributions import entropy
+from wmtk.viz.metrics.divergences import entropy
 from wmtk.viz.report.charts import Chart, Series, curve, data, figure, figures
 from wmtk.viz.report.markup import Markup, Section, element, joined, paragraph, table
 from wmtk.viz.report.material import Material, Stage
 from wmtk.viz.report.media import picture, png
+from wmtk.viz.sheets.intervention_sheet import STRONG, heat, strongest_sheet
 
 STRONGEST = 4  # codes that are shown in full
 

@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Batch
-from wmtk.viz.actions import ActionLook
 from wmtk.viz.code_frames import watch_codes
-from wmtk.viz.dreams import Dream, Dreamer
+from wmtk.viz.draw.actions import ActionLook
+from wmtk.viz.draw.rollout_panels import choose_image
 from wmtk.viz.evaluation import Evaluation, evaluate
 from wmtk.viz.evidence import SAMPLES, Evidence, Predictor, gather
 from wmtk.viz.intervention import Intervention, Shower, intervene
 from wmtk.viz.metrics import CodeUsage, code_usage
 from wmtk.viz.metrics.bootstrap import Numbers
+from wmtk.viz.policy_rollouts import Dream, Dreamer
 from wmtk.viz.report.calibration import HeadCalibration, calibrate
-from wmtk.viz.report.dream import policy_dreams
-from wmtk.viz.rollout_parts import choose_image
+from wmtk.viz.report.policy_section import policy_dreams
 from wmtk.viz.rollouts import Rollout, open_loop, reconstructions
 
 FUTURES = 4  # that a film shows of one window

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image as PillowImage
 
-from wmtk.viz.canvas import Image
+from wmtk.viz.draw.canvas import Image
 from wmtk.viz.report.markup import Markup, element
-from wmtk.viz.video import write_video
+from wmtk.viz.videos.video_file import write_video
 
 FPS = 8.0
 SPEEDS = (0.25, 0.5, 1, 2)

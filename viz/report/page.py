@@ -9,21 +9,21 @@ from pathlib import Path
 
 from wmtk.errors import WmtkError
 from wmtk.viz.report.about import About
-from wmtk.viz.report.data import data_section
+from wmtk.viz.report.dataset_section import data_section
 from wmtk.viz.report.definitions import definitions
-from wmtk.viz.report.dream import dream_section
 from wmtk.viz.report.factors import factors
-from wmtk.viz.report.films import COUNT as FILMS
-from wmtk.viz.report.films import films
 from wmtk.viz.report.heads import heads
 from wmtk.viz.report.latents import latents
 from wmtk.viz.report.learning import learning
 from wmtk.viz.report.markup import Markup, Section, element, joined
 from wmtk.viz.report.material import Material
+from wmtk.viz.report.overview import summary
+from wmtk.viz.report.policy_section import dream_section
 from wmtk.viz.report.prediction import prediction
 from wmtk.viz.report.provenance import provenance
-from wmtk.viz.report.summary import summary
-from wmtk.viz.video import require_ending
+from wmtk.viz.report.video_section import COUNT as FILMS
+from wmtk.viz.report.video_section import films
+from wmtk.viz.videos.video_file import require_ending
 
 ENDINGS = (".html", ".htm")
 SCRIPTS = ("drawing.js", "charts.js", "codes.js", "page.js")  # in the order of their use

@@ -11,10 +11,10 @@ from fastapi import FastAPI, Path, Query, Request, Response, WebSocket
 from wmtk.errors import UsageError, WmtkError
 from wmtk.version import code_version
 from wmtk.viz.serve import browse
-from wmtk.viz.serve.catalogue import Catalogue
+from wmtk.viz.serve.catalog import Catalogue
 from wmtk.viz.serve.engine import Engine
-from wmtk.viz.serve.link import serve_page
 from wmtk.viz.serve.measure import Measurer
+from wmtk.viz.serve.page_socket import serve_page
 from wmtk.viz.serve.protocol import dump
 
 MOST_PAGES = 8  # at once

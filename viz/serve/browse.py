@@ -12,10 +12,10 @@ from PIL import Image as Pillow
 from wmtk.datasets import Episode, Provenance, select
 from wmtk.datasets.summary import summarize
 from wmtk.errors import UsageError
-from wmtk.viz.canvas import shrink, to_rgb
-from wmtk.viz.marks import end_of
-from wmtk.viz.serve.catalogue import DataEntry
-from wmtk.viz.view import view_of
+from wmtk.viz.draw.canvas import shrink, to_rgb
+from wmtk.viz.draw.episode_view import view_of
+from wmtk.viz.draw.marks import end_of
+from wmtk.viz.serve.catalog import DataEntry
 
 MOST_LISTED = 100  # episodes
 SPRITES = 64  # pictures in one file

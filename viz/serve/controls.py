@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.spaces import ArraySpec
-from wmtk.viz.actions import action_names
+from wmtk.viz.draw.actions import action_names
 
 # By KeyboardEvent.code, which does not depend on the layout of the keyboard.
 KEYS = {

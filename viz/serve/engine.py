@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from wmtk.errors import FOREIGN
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.catalogue import Catalogue
-from wmtk.viz.serve.play import Page, Play
+from wmtk.viz.serve.catalog import Catalogue
+from wmtk.viz.serve.model_pool import Shelf
+from wmtk.viz.serve.player import Page, Play
 from wmtk.viz.serve.recorder import Recorder
-from wmtk.viz.serve.shelf import Shelf
 
 T = TypeVar("T")
 

@@ -10,19 +10,19 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from wmtk.agent.outputs import Imagined, Seen
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import WmtkError
-from wmtk.models.shown import Imagined, Seen
 from wmtk.viz.comparison import Difference, compare
 from wmtk.viz.evaluation import DEFINITIONS, Evaluation, evaluate
 from wmtk.viz.evidence import SAMPLES, Evidence, Predictor, gather
 from wmtk.viz.held_out import held_out_of_all
+from wmtk.viz.judgment.verdict import verdict
 from wmtk.viz.metrics import Estimate
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.catalogue import Catalogue, DataEntry
+from wmtk.viz.serve.catalog import Catalogue, DataEntry
 from wmtk.viz.serve.engine import Engine
-from wmtk.viz.serve.play import Page
-from wmtk.viz.verdict import verdict
+from wmtk.viz.serve.player import Page
 from wmtk.viz.windows import CONTEXT, batches, choose_windows
 
 

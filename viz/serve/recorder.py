@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from wmtk.datasets import Episode
-from wmtk.viz.serve.catalogue import Target
+from wmtk.viz.serve.catalog import Target
 
 MOST_UNSAVED = 8  # episodes that wait for room on the disk
 

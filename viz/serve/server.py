@@ -14,7 +14,7 @@ import uvicorn
 from wmtk.errors import UsageError
 from wmtk.viz.serve import protocol
 from wmtk.viz.serve.app import make_app
-from wmtk.viz.serve.catalogue import Catalogue
+from wmtk.viz.serve.catalog import Catalogue
 from wmtk.viz.serve.connection import KEEP_ALIVE, Connection
 from wmtk.viz.serve.engine import Engine
 from wmtk.viz.serve.security import Guard, allowed_hosts, is_loopback, new_token

@@ -1,10 +1,9 @@
 """Playing in an environment: to keep the episodes, or to see how good a policy is."""
 
 from wmtk.collect.collector import CollectReport, collect
+from wmtk.collect.driver import PlayProgress, most_steps
 from wmtk.collect.evaluator import EvalReport, Trial, evaluate
-from wmtk.collect.mind import Mind, Recording
-from wmtk.collect.play import PlayProgress, most_steps
-from wmtk.collect.policy import (
+from wmtk.collect.policies import (
     CallablePolicy,
     EpsilonGreedy,
     Policy,
@@ -12,7 +11,8 @@ from wmtk.collect.policy import (
     find_policy,
     load_policy,
 )
-from wmtk.collect.target import dataset_for, schema_of, seed_words
+from wmtk.collect.recording_policy import Mind, Recording
+from wmtk.collect.task_dataset import dataset_for, schema_of, seed_words
 from wmtk.envs import task_of
 from wmtk.envs.task import LONGEST_EPISODE
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from wmtk.collect.play import Play, PlayProgress, make_plans
-from wmtk.collect.policy import Policy
-from wmtk.collect.target import seed_words
+from wmtk.collect.driver import Play, PlayProgress, make_plans
+from wmtk.collect.policies import Policy
+from wmtk.collect.task_dataset import seed_words
 from wmtk.collect.writer import BackgroundWriter
 from wmtk.datasets import Dataset
 from wmtk.envs import ResolvedTask

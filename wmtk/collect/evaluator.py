@@ -6,14 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wmtk.collect.mind import RECORDED, Mind, Recording, WatchedPolicy, discounted_returns
-from wmtk.collect.play import Play, PlayProgress, make_plans
-from wmtk.collect.policy import CallablePolicy, Policy
-from wmtk.collect.target import schema_of
+from wmtk.collect.driver import Play, PlayProgress, make_plans
+from wmtk.collect.policies import CallablePolicy, Policy
+from wmtk.collect.recording_policy import (
+    RECORDED,
+    Mind,
+    Recording,
+    WatchedPolicy,
+    discounted_returns,
+)
+from wmtk.collect.task_dataset import schema_of
 from wmtk.datasets import Episode, Schema
 from wmtk.envs import ResolvedTask, resolve
 from wmtk.errors import UsageError
-from wmtk.representation import brief_repr
+from wmtk.reprs import brief_repr
 from wmtk.scores import Evaluation
 
 # Part of every seed here, and of none in collecting: no episode of the training data is played.

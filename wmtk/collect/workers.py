@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.collect.slot import Slot, SlotPlan
+from wmtk.collect.env_slot import Slot, SlotPlan
 from wmtk.datasets import Episode
 from wmtk.errors import FOREIGN, BoundsError, WmtkError
 from wmtk.escaping import make_streams_safe

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gymnasium as gym
 
-from wmtk.envs.recorded import task_of
+from wmtk.envs.from_file import task_of
 from wmtk.envs.task import ResolvedTask, known_tasks, make_env, resolve
 
 __all__ = ["ResolvedTask", "known_tasks", "make_env", "resolve", "task_of"]

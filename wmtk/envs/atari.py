@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from wmtk.area_resize import AreaScaler
 from wmtk.envs.options import AtariOptions, did_you_mean
 from wmtk.errors import MissingDependencyError, TaskError
-from wmtk.scaling import AreaScaler
 
 try:
     import ale_py

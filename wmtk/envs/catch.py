@@ -27,7 +27,7 @@ TOP = MARK_HEIGHT + 1
 HEIGHTS = [TOP + round(t * (SIZE - PADDLE_HEIGHT - BALL - TOP) / FALL) for t in range(FALL + 1)]
 EPISODE_STEPS = BALLS * (FALL + 1) - 1
 
-# Mean undiscounted returns, computed exactly by `wmtk.envs.catch_optimum` (dynamic programming over
+# Mean undiscounted returns, computed exactly by `wmtk.envs.catch_solver` (dynamic programming over
 # the true state). An agent that sees only pictures can do as well as the optimum: the drift
 # is the difference of the last two pictures, and what is drawn anew no one knows beforehand.
 RANDOM_RETURN = -1.742

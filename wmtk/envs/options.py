@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from wmtk.documents import shallow
 from wmtk.errors import TaskError
-from wmtk.representation import brief
+from wmtk.reprs import brief
 
 T = TypeVar("T")
 MAX_SIZE = 2048  # pixels: a file may ask for any size, and drawing takes memory

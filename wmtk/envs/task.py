@@ -12,7 +12,7 @@ from typing import Any, Literal
 import gymnasium as gym
 
 from wmtk import __version__
-from wmtk.envs import foreign
+from wmtk.envs import gymnasium_env
 from wmtk.envs.options import (
     AtariOptions,
     DmcOptions,
@@ -55,7 +55,7 @@ class ResolvedTask:
         """Agent steps after which an episode is truncated; None if no limit is known."""
         limit = self.options.time_limit
         if limit is None and self.kind in ("gymnasium", "module"):
-            limit = foreign.registered_limit(self.env_id)
+            limit = gymnasium_env.registered_limit(self.env_id)
             if limit is not None and limit > LONGEST_EPISODE * self.action_repeat:
                 return None  # a limit that is never reached is none
         return None if limit is None else -(-limit // self.action_repeat)
@@ -94,12 +94,12 @@ class ResolvedTask:
             from wmtk.envs import dmc
 
             return dmc.DmcEnv(*dmc.find_task(self.env_id), options, render_mode="rgb_array")
-        maker: foreign.Maker | None = None
+        maker: gymnasium_env.Maker | None = None
         if self.kind == "module":
-            maker = foreign.module_maker(self.task)
+            maker = gymnasium_env.module_maker(self.task)
         elif self.kind == "entry_point":
-            maker = foreign.load_entry_point(self.task)
-        return foreign.build(self.task, self.env_id, maker, options)
+            maker = gymnasium_env.load_entry_point(self.task)
+        return gymnasium_env.build(self.task, self.env_id, maker, options)
 
 
 # Not options, but part of what the numbers mean.
@@ -124,7 +124,7 @@ def resolve(task: str, **options: Any) -> ResolvedTask:
     """
     resolved = identify(task, **options)
     if resolved.kind == "module":
-        foreign.module_maker(task)
+        gymnasium_env.module_maker(task)
     return resolved
 
 
@@ -140,17 +140,17 @@ def identify(task: str, **options: Any) -> ResolvedTask:
 
         env_id = "dmc_" + "_".join(dmc.find_task(task))
         return _resolved(task, "dmc", env_id, DmcOptions, options, ["dm_control", "mujoco"])
-    point = foreign.entry_point(task)
+    point = gymnasium_env.entry_point(task)
     if point is not None:
         packages = [point.dist.name] if point.dist is not None else []
         return _resolved(task, "entry_point", task, GymnasiumOptions, options, packages)
     if ":" in task:
-        module, env_id = foreign.module_and_id(task)
+        module, env_id = gymnasium_env.module_and_id(task)
         return _resolved(
-            task, "module", env_id, GymnasiumOptions, options, foreign.providers(module)
+            task, "module", env_id, GymnasiumOptions, options, gymnasium_env.providers(module)
         )
-    if foreign.registered(task):
-        packages = foreign.providers(foreign.home(gym.spec(task)))
+    if gymnasium_env.registered(task):
+        packages = gymnasium_env.providers(gymnasium_env.home(gym.spec(task)))
         return _resolved(task, "gymnasium", task, GymnasiumOptions, options, packages)
     raise _unknown(task)
 
@@ -177,8 +177,8 @@ def _resolved(
 
 def known_tasks() -> list[str]:
     """Every task that can be named here and now: for suggestions and completion."""
-    names = [*foreign.entry_point_names()]
-    names += [name for name in gym.registry if foreign.registered(name)]
+    names = [*gymnasium_env.entry_point_names()]
+    names += [name for name in gym.registry if gymnasium_env.registered(name)]
     try:
         from wmtk.envs import atari
 
@@ -199,7 +199,7 @@ def _unknown(task: str) -> TaskError:
         kind = {"run.json": "a run directory", "zarr.json": "a dataset"}
         what = next((kind[name] for name in kind if Path(task, name).is_file()), "a folder")
         raise TaskError(f"{task} is {what}, not a task.", "Name a task, such as wmtk/Catch-v0.")
-    hint = foreign.provider_of(task) or did_you_mean(task, known_tasks())
+    hint = gymnasium_env.provider_of(task) or did_you_mean(task, known_tasks())
     general = (
         "Tasks are atari_<game>, dmc_<domain>_<task>, a gymnasium id such as CartPole-v1, or "
         "package.module:Id for one that a package registers."

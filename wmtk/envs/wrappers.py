@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from wmtk.area_resize import AreaScaler
 from wmtk.observations import chosen_keys
-from wmtk.scaling import AreaScaler
 from wmtk.spaces import SMALLEST_PICTURE, leaf_spaces
 
 CHANNELS = (1, 3, 4)

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from wmtk.errors import ConfigError
-from wmtk.models import latents
-from wmtk.models.latents import straight_through_one_hot
+from wmtk.models import distributions
+from wmtk.models.distributions import straight_through_one_hot
 from wmtk.spaces import ArraySpec
 
 MIN_STD = 0.1
@@ -111,7 +111,7 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), -1)
 
 
-class Binary(latents.Binary):
+class Binary(distributions.Binary):
     """Switches that are on (1) or off (0), each on its own."""
 
     discrete = True

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.models.actions import Actions
-from wmtk.models.fast_elu import elu
-from wmtk.models.gathered import (
+from wmtk.models.distributions import Categorical
+from wmtk.models.kernels.elu import elu
+from wmtk.models.kernels.onehot_mlp import (
     GatheredLinear,
     GatheredMLP,
     draw_rows,
@@ -22,11 +23,10 @@ from wmtk.models.gathered import (
     one_hot_rows,
     with_gradient,
 )
-from wmtk.models.latents import Categorical
-from wmtk.models.layers import MLP
+from wmtk.models.networks import MLP
 from wmtk.models.rssm import State
 from wmtk.models.world_model import WorldModel
-from wmtk.representation import brief_repr
+from wmtk.reprs import brief_repr
 
 _PIECE = 4096  # states that heads judge at a time
 

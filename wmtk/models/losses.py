@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from wmtk.models.latents import Latent
+from wmtk.models.distributions import Latent
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:

@@ -9,12 +9,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from wmtk.config import Config, Width
-from wmtk.models.fast_elu import elu
-from wmtk.models.fast_product import Linear
-from wmtk.models.latents import Binary, Categorical, Gaussian, Latent
-from wmtk.models.layers import GRUCell, initialise_as_one
-from wmtk.models.scan import observe_scan
-from wmtk.representation import brief_repr
+from wmtk.models.distributions import Binary, Categorical, Gaussian, Latent
+from wmtk.models.kernels.elu import elu
+from wmtk.models.kernels.matmul import Linear
+from wmtk.models.kernels.rssm_scan import observe_scan
+from wmtk.models.networks import GRUCell, initialise_as_one
+from wmtk.reprs import brief_repr
 
 
 class RSSMConfig(Config):

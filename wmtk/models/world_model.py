@@ -12,20 +12,20 @@ from torch import Tensor, nn
 from wmtk.config import Config, Depth, Width
 from wmtk.errors import ConfigError
 from wmtk.models import losses
-from wmtk.models.convolution import (
+from wmtk.models.conv import (
     ConvDecoder,
     ConvEncoder,
     check_image,
     to_float,
     weights,
 )
-from wmtk.models.fast_elu import elu
-from wmtk.models.latents import Categorical
-from wmtk.models.layers import MLP, initialise
-from wmtk.models.piecewise import image_nll
+from wmtk.models.distributions import Categorical
+from wmtk.models.kernels.chunked_nll import image_nll
+from wmtk.models.kernels.elu import elu
+from wmtk.models.networks import MLP, initialise
 from wmtk.models.rssm import RSSM, RSSMConfig, State
 from wmtk.models.schedules import Scale, value
-from wmtk.representation import brief_repr
+from wmtk.reprs import brief_repr
 from wmtk.spaces import ArraySpec
 
 

@@ -1,13 +1,13 @@
 """Atari scores: names of games, the paper's four aggregates, intervals, and published results."""
 
-from wmtk.scores.baselines import Baselines, MeanReturn, ReturnComparison, compare_return
-from wmtk.scores.comparison import Comparison, compare, differences
+from wmtk.scores.agent_comparison import Comparison, compare, differences
+from wmtk.scores.aggregates import PROTOCOLS, aggregate, aggregate_intervals, normalise
+from wmtk.scores.episode_records import Evaluation, ReturnSummary, summarise_returns
 from wmtk.scores.errors import ScoreError
-from wmtk.scores.evaluation import Evaluation, ReturnSummary, summarise_returns
 from wmtk.scores.games import References, find_game, games, published, references
 from wmtk.scores.intervals import Interval, bootstrap_interval
-from wmtk.scores.protocols import PROTOCOLS, aggregate, aggregate_intervals, normalise
 from wmtk.scores.reading import AgentScores, published_agents, read_scores
+from wmtk.scores.reference_returns import Baselines, MeanReturn, ReturnComparison, compare_return
 
 __all__ = [
     "PROTOCOLS",

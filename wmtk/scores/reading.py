@@ -18,8 +18,8 @@ from statistics import fmean
 from typing import Any
 
 from wmtk.errors import UsageError
+from wmtk.scores.episode_records import Evaluation
 from wmtk.scores.errors import ScoreError
-from wmtk.scores.evaluation import Evaluation
 from wmtk.scores.games import BASELINES, PUBLISHED, published, require_game
 
 ENDINGS = (".json", ".jsonl", ".csv")

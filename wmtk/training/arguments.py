@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from wmtk.agent.device import choose_device
 from wmtk.errors import UsageError
-from wmtk.training.device import choose_device
 from wmtk.training.presets import TrainingConfig
 
 

@@ -8,19 +8,19 @@ from pydantic import Field
 from torch import Tensor
 
 from wmtk.config import Depth, Width
-from wmtk.models.disagreement import Ensemble, transitions
+from wmtk.models.ensemble import Ensemble, transitions
 from wmtk.models.imagination import Dream
 from wmtk.models.rssm import State
 from wmtk.models.schedules import Scale
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.training.divergence import require_finite
-from wmtk.training.optimizer import Optimizer, OptimizerConfig
-from wmtk.training.saved_tensors import (
+from wmtk.runs.state_tensors import (
     module_tensors,
     optimizer_tensors,
     restore_module,
     restore_optimizer,
 )
+from wmtk.training.health import require_finite
+from wmtk.training.optim import Optimizer, OptimizerConfig
 
 
 class EnsembleConfig(OptimizerConfig):

@@ -12,13 +12,14 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from wmtk.datasets import Batch, Prefetcher, SequenceSampler, durable
+from wmtk.datasets import Batch, Prefetcher, SequenceSampler
+from wmtk.datasets.storage import atomic
 from wmtk.errors import DivergedError, EnvironmentFailedError, RunError
-from wmtk.training.metrics import MetricsLog
-from wmtk.training.parts import Parts
+from wmtk.runs.metrics_log import MetricsLog
+from wmtk.runs.run_directory import Run
+from wmtk.runs.state_tensors import naming, random_tensors, restore_random
 from wmtk.training.presets import TrainingConfig
-from wmtk.training.run import Run
-from wmtk.training.saved_tensors import naming, random_tensors, restore_random
+from wmtk.training.timing import Parts
 from wmtk.version import code_version
 
 
@@ -154,7 +155,7 @@ class Loop:
         if self.step >= steps and not self._owes_test and self._feed.is_complete:
             return
         log = MetricsLog(self._run.path, self.step if self._resumed else None)
-        with durable.writing(self._run.path), closing(log):  # reports and pictures too need room
+        with atomic.writing(self._run.path), closing(log):  # reports and pictures too need room
             if self._owes_test:  # which was interrupted
                 self._save(steps, best=self._look(log, steps))
             if self.step < steps and not self._owes_test:
@@ -327,5 +328,5 @@ def occupied(run: Run, is_worth_keeping: Callable[[], bool]) -> Iterator[None]:
             yield
     except BaseException:
         if not is_worth_keeping():
-            durable.remove_tree(run.path)  # the next attempt needs no other name
+            atomic.remove_tree(run.path)  # the next attempt needs no other name
         raise

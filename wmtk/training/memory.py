@@ -11,12 +11,12 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
+from wmtk.agent.device import return_freed_memory
 from wmtk.errors import MemoryExhaustedError
 from wmtk.models.world_model import Inputs
-from wmtk.training.data import DataConfig
-from wmtk.training.device import return_freed_memory
+from wmtk.runs.state_tensors import own_randomness
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.saved_tensors import own_randomness
+from wmtk.training.samplers import DataConfig
 
 # How the allocators of processors and of Apple's GPUs say it; CUDA's has an exception of its own.
 _COMPLAINTS = (

@@ -9,18 +9,18 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
+from wmtk.agent.batch_tensors import ActionCodec, to_inputs
+from wmtk.agent.compat import restore_world_model
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import CheckpointError
 from wmtk.models.rssm import State
 from wmtk.models.schedules import LAST
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.training.batches import ActionCodec, to_inputs
-from wmtk.training.compat import restore_world_model
-from wmtk.training.divergence import SpikeDetector, require_finite
-from wmtk.training.optimizer import Optimizer
+from wmtk.runs.state_tensors import module_tensors, optimizer_tensors
+from wmtk.training.health import SpikeDetector, require_finite
+from wmtk.training.optim import Optimizer
 from wmtk.training.precision import make_scaler, set_up, settled
 from wmtk.training.presets import TrainingConfig
-from wmtk.training.saved_tensors import module_tensors, optimizer_tensors
 
 CONSTANT = 0.5 * math.log(2 * math.pi)  # that a Gaussian likelihood has per number, in nats
 

@@ -13,22 +13,22 @@ from torch import Tensor, nn
 from wmtk.config import Config, Depth, Width
 from wmtk.errors import RunError
 from wmtk.models.actions import Actions
-from wmtk.models.behaviour import Behaviour, Objective
-from wmtk.models.disagreement import Ensemble, novelty, penalised
+from wmtk.models.actor_critic import Behaviour, Objective
+from wmtk.models.ensemble import Ensemble, novelty, penalised
 from wmtk.models.imagination import Dream, Starts
 from wmtk.models.rssm import State
 from wmtk.models.schedules import Scale, Schedule, value
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.training.divergence import require_finite
-from wmtk.training.ensemble_trainer import EnsembleConfig, EnsembleTrainer
-from wmtk.training.optimizer import Optimizer, OptimizerConfig
-from wmtk.training.saved_tensors import (
+from wmtk.runs.state_tensors import (
     module_tensors,
     optimizer_tensors,
     restore_module,
     restore_optimizer,
     saved_count,
 )
+from wmtk.training.ensemble_trainer import EnsembleConfig, EnsembleTrainer
+from wmtk.training.health import require_finite
+from wmtk.training.optim import Optimizer, OptimizerConfig
 
 TASK, EXPLORER, ENSEMBLE = "behaviour", "explorer", "ensemble"  # in the names of what is saved
 
@@ -50,7 +50,7 @@ class BehaviourConfig(Config):
     entropy: Scale = 1e-3  # η
     long_term_entropy: bool = False  # whether the entropy of later actions counts as a reward
     slow_every: int = Field(100, ge=1)  # updates after which the slow critic is a new copy
-    # P: what a unit of disagreement (wmtk.models.disagreement) takes off the imagined reward.
+    # P: what a unit of disagreement (wmtk.models.ensemble) takes off the imagined reward.
     penalty: float = Field(0.0, ge=0)
     # Whether there is a second actor, which is rewarded by disagreement and nothing else.
     explore: Literal["disagreement"] | None = None

@@ -13,10 +13,10 @@ from wmtk.config import Config, nearest
 from wmtk.errors import ConfigError
 from wmtk.models.world_model import WorldModelConfig
 from wmtk.training.cadence import Cadence
-from wmtk.training.data import DataConfig
-from wmtk.training.optimizer import OptimizerConfig
-from wmtk.training.pace import OnlineConfig
+from wmtk.training.online_config import OnlineConfig
+from wmtk.training.optim import OptimizerConfig
 from wmtk.training.policy_trainer import BehaviourConfig
+from wmtk.training.samplers import DataConfig
 
 
 class TrainingConfig(Config):

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from wmtk.agent.outputs import Glimpse, Mind
 from wmtk.collect import RandomPolicy, collect, dataset_for
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
-from wmtk.models.shown import Glimpse, Mind
 from wmtk.viz.held_out import held_out
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.catalogue import Catalogue, DataEntry, RunEntry, Target
+from wmtk.viz.serve.catalog import Catalogue, DataEntry, RunEntry, Target
 from wmtk.viz.serve.server import Server
 
 TASK = "wmtk/Catch-v0"

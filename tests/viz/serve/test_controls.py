@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wmtk.spaces import ArraySpec
-from wmtk.viz.actions import ATARI
+from wmtk.viz.draw.actions import ATARI
 from wmtk.viz.serve.controls import Controls
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from wmtk.viz.serve import protocol
 from wmtk.viz.serve.engine import Engine
-from wmtk.viz.serve.link import AHEAD, Link
+from wmtk.viz.serve.page_socket import AHEAD, Link
 from wmtk.viz.serve.protocol import Frame
 
 

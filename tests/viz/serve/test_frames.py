@@ -7,10 +7,10 @@ import struct
 
 import numpy as np
 
+from wmtk.agent.outputs import Glimpse, Mind
 from wmtk.datasets import Schema
-from wmtk.models.shown import Glimpse, Mind
 from wmtk.spaces import ArraySpec
-from wmtk.viz.serve.frames import Painter, code_tile
+from wmtk.viz.serve.frame_painter import Painter, code_tile
 from wmtk.viz.serve.protocol import Frame, dump
 
 ACTION = ArraySpec("discrete", (), "int64", 0, 1)

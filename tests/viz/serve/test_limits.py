@@ -18,8 +18,8 @@ from websockets.sync.client import connect
 
 from wmtk.errors import UsageError, WmtkError
 from wmtk.viz.serve import connection, measure, protocol
-from wmtk.viz.serve.link import Link
-from wmtk.viz.serve.play import Play
+from wmtk.viz.serve.page_socket import Link
+from wmtk.viz.serve.player import Play
 
 WAIT = 60.0
 

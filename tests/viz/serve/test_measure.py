@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from wmtk.cli.viz_serve import _data, _run
+from wmtk.cli.viz.serve_command import _data, _run
 from wmtk.datasets import Dataset, Source
+from wmtk.training.model_stage import train_model
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.catalogue import Catalogue
+from wmtk.viz.serve.catalog import Catalogue
 from wmtk.viz.serve.engine import Engine
 from wmtk.viz.serve.measure import Measurer
 

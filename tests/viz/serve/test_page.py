@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wmtk.cli.viz_serve import _data, _run
+from wmtk.cli.viz.serve_command import _data, _run
 from wmtk.collect import dataset_for
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
+from wmtk.training.model_stage import train_model
 from wmtk.training.presets import training_config
-from wmtk.training.train_model import train_model
-from wmtk.viz.serve.catalogue import Catalogue, Target
+from wmtk.viz.serve.catalog import Catalogue, Target
 from wmtk.viz.serve.server import Server
 
 pytestmark = pytest.mark.slow

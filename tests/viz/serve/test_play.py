@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmtk.collect.slot import SlotPlan
+from wmtk.collect.env_slot import SlotPlan
 from wmtk.datasets import Dataset
 from wmtk.errors import UsageError
-from wmtk.viz.serve import line as lines
+from wmtk.viz.serve import branches as lines
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.play import Play
+from wmtk.viz.serve.model_pool import Shelf
+from wmtk.viz.serve.player import Play
 from wmtk.viz.serve.recorder import Recorder
-from wmtk.viz.serve.shelf import Shelf
 
 
 def send(play: Play, kind: str, **about: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from wmtk.cli import viz_serve
+from wmtk.cli.viz.viz_app import serve_command
 from wmtk.viz.serve import server as servers
 
 
@@ -51,7 +51,7 @@ def test_a_browser_is_opened_unless_that_is_not_wanted(
     run_wmtk, catch: Path, opened, monkeypatch
 ) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(viz_serve.typer, "launch", seen.append)
+    monkeypatch.setattr(serve_command.typer, "launch", seen.append)
     run_wmtk("viz", "serve", catch, "--port", 0, "--no-open")
     assert not seen
     run_wmtk("viz", "serve", catch, "--port", 0)

@@ -1,0 +1,1 @@
+"""Options, output and signals that commands share."""

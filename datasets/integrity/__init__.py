@@ -1,0 +1,1 @@
+"""Find and repair damage in a dataset."""

@@ -1,0 +1,1 @@
+"""Files of a dataset: commit log, parts, shards, locks, retention."""

@@ -1,0 +1,177 @@
+"""The dataset's own description: the attributes of the root group."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from wmtk.datasets.schema import ALIGNMENT, Schema, SchemaDocument
+from wmtk.datasets.storage import atomic, hosts
+from wmtk.documents import Document, FreeForm, Text
+from wmtk.errors import (
+    CorruptDatasetError,
+    DatasetError,
+    FormatVersionError,
+    NotADatasetError,
+    SpaceError,
+)
+
+FORMAT = 1
+GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+_COPY = "The dataset is damaged or was not made by wmtk; copy it again."
+_STAGED = ".zarr.json."  # the beginning of the name under which zarr.json is written
+# The folders that hold no zarr data look to zarr like empty arrays: listings of the hierarchy
+# then neither stumble over the files in them nor warn about them.
+FOLDERS = {
+    "log": "Commit records: one JSON file per version, and snapshots of the whole state.",
+    "tags": "Named versions: one JSON file per tag.",
+    "tmp": "Parts that are being written.",
+    "trash": "Parts that are being deleted.",
+}
+
+
+def write_header(
+    root: Path,
+    schema: Schema,
+    env: Mapping[str, Any],
+    capacity: int | None,
+    attributes: Mapping[str, Any],
+) -> None:
+    """Make an empty dataset; the root's zarr.json, which makes the folder one, comes last."""
+    header = {
+        "format": FORMAT,
+        "id": uuid.uuid4().hex,
+        "schema": schema.to_json(),
+        "env": dict(env),
+        "capacity": capacity,
+        "alignment": ALIGNMENT,
+        "attributes": dict(attributes),
+    }
+    document = {**GROUP, "attributes": {"wmtk": atomic.sealed(header)}}
+    try:
+        with atomic.writing(root):
+            atomic.make_folder(root)
+            make_folders(root)
+            data = atomic.to_bytes(document, indent=1)
+            atomic.create_exclusively(root / "zarr.json", data)
+    except FileExistsError as error:
+        raise DatasetError(
+            f"{root} was created by another process meanwhile.",
+            "Open the dataset to append to it, or choose another path.",
+            root,
+        ) from error
+
+
+def make_folders(root: Path) -> None:
+    """Make the folders that are not there; a copy may have left out the empty ones."""
+    markers = {"parts": GROUP} | {name: empty_array(text) for name, text in FOLDERS.items()}
+    for name, marker in markers.items():
+        if not (root / name / "zarr.json").exists():
+            (root / name).mkdir(exist_ok=True)
+            atomic.replace_file(root / name / "zarr.json", atomic.to_bytes(marker))
+
+
+def is_vacant(root: Path) -> bool:
+    """Whether a dataset can be made here: nothing, or what a creation that was killed left."""
+    if not root.is_dir():
+        return not root.exists()
+    for path in root.iterdir():
+        if path.name in {"parts", *FOLDERS} and path.is_dir() and not path.is_symlink():
+            if not all(_is_marker(inner.name) for inner in path.iterdir()):
+                return False
+        elif not path.name.startswith(_STAGED):
+            return False
+    return True
+
+
+def _is_marker(name: str) -> bool:
+    return name in {"zarr.json", hosts.OWNER} or name.startswith((_STAGED, hosts.WRITER))
+
+
+def empty_array(description: str) -> dict[str, Any]:
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [0],
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
+        "fill_value": 0,
+        "codecs": [{"name": "bytes"}],
+        "attributes": {"description": description},
+    }
+
+
+class Header(Document):
+    """The dataset's own description."""
+
+    format: Annotated[int, Field(ge=1)]
+    id: Text
+    schema_: SchemaDocument = Field(alias="schema")
+    env: FreeForm
+    capacity: Annotated[int, Field(ge=1)] | None
+    attributes: FreeForm
+
+
+def checked_header(content: Any, path: Path) -> dict[str, Any]:
+    """The content of a sealed header, validated."""
+    header = atomic.unsealed(content, path)
+    document = Header.read(header, path, _COPY)
+    try:
+        document.schema_.value()
+    except SpaceError as error:
+        message = f"{path} declares impossible arrays: {error}"
+        raise CorruptDatasetError(message, _COPY, path) from error
+    return header
+
+
+def read_header(root: Path) -> dict[str, Any]:
+    """The dataset's own description from the root's zarr.json."""
+    path = root / "zarr.json"
+    nothing = "Give the path of a dataset folder; `wmtk data list` shows those below a folder."
+    if (root / "run.json").is_file():
+        played = root / "replay.zarr"
+        nothing = "It is a run directory. " + (
+            f"The episodes that it played are {played}." if played.is_dir() else "Give its data."
+        )
+    if not root.is_dir():
+        raise NotADatasetError(f"{root} is not a folder.", nothing, root)
+    if (root / ".zgroup").exists() or (root / ".zarray").exists():
+        raise NotADatasetError(
+            f"{root} is a zarr v2 store, not a wmtk dataset.",
+            "Convert it with `wmtk data import`.",
+            root,
+        )
+    try:
+        document = atomic.parse(atomic.read_bytes(path), path)
+    except FileNotFoundError as error:
+        raise NotADatasetError(f"{root} holds no dataset: no zarr.json.", nothing, root) from error
+    header = atomic.attributes_in(document)
+    if not isinstance(header, dict):
+        raise NotADatasetError(
+            f"{root} is a zarr store, but not a wmtk dataset.",
+            "Convert it with `wmtk data import`.",
+            root,
+        )
+    written_with = header.get("format")
+    if isinstance(written_with, int) and written_with > FORMAT:
+        raise FormatVersionError(
+            f"{root} has format version {written_with}, this wmtk reads up to {FORMAT}.",
+            "Update it with: pip install --upgrade wmtk",
+            root,
+        )
+    content = checked_header(header, path)
+    for name in ("parts", *FOLDERS):
+        folder = root / name
+        needed = name in {"parts", "log"}  # a copy may have left out empty ones
+        if folder.is_symlink() or ((folder.exists() or needed) and not folder.is_dir()):
+            raise CorruptDatasetError(
+                f"{folder} is missing or not a folder.",
+                "Copy the dataset again from its source.",
+                folder,
+            )
+    return content

@@ -1,0 +1,246 @@
+"""Which machine may write to a dataset, where the locks of one do not hold for another.
+
+On a local file system `flock` keeps writers apart. Over a network it may be local to each machine,
+so that one machine at a time may write: `tmp/owner.json` names it. It is never taken away by age,
+as clocks differ: the machine that wrote it gives it back, or `take_over` does on request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import re
+import shlex
+import socket
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+from wmtk.datasets.storage import atomic
+from wmtk.documents import Document
+from wmtk.errors import CorruptDatasetError, DatasetError, OtherHostError
+
+# File systems that several machines may mount at once, by the f_type of statfs(2).
+NETWORK = {
+    0x6969: "NFS",
+    0x517B: "SMB",
+    0xFE534D42: "SMB",
+    0xFF534D42: "CIFS",
+    0x65735546: "FUSE",  # sshfs and others; those that are local cannot be told apart
+    0x0BD00BD0: "Lustre",
+    0x47504653: "GPFS",
+    0x00C36400: "CephFS",
+    0x01021997: "9p",
+    0x5346414F: "AFS",
+    0x6B414653: "AFS",
+    0x19830326: "BeeGFS",
+    0x20030528: "OrangeFS",
+    0xAAD7AAEA: "PanFS",
+    0x01161970: "GFS2",
+    0x7461636F: "OCFS2",
+    0xBACBACBC: "vmhgfs",
+    0x786F4256: "vboxsf",
+    0x6A656A63: "virtiofs",
+}
+OWNER, WRITER = "owner.json", "writer-"
+PATIENCE = 2.0  # seconds: how long another process may take to give the dataset back
+_SEPARATOR = "@"
+
+
+class Host(NamedTuple):
+    """A machine since it was started."""
+
+    name: str
+    machine: str  # stays the same when it is restarted; empty if not known
+    boot: str  # another one each time; processes with the same one see each other's locks
+
+
+class Owner(Document):
+    """`tmp/owner.json`: the machine that may write."""
+
+    host: str
+    machine: str
+    boot: str
+    process: int
+    since: str  # for people to read
+
+
+@functools.cache
+def this_host() -> Host:
+    name = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:64] or "host"
+    machine = _first_line("/etc/machine-id") or f"{uuid.getnode():x}"
+    boot = _first_line("/proc/sys/kernel/random/boot_id") or f"{name}-{machine}"
+    return Host(name, machine[:32], re.sub(r"[^A-Za-z0-9]", "", boot)[:32])
+
+
+def _first_line(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def network_name(path: Path) -> str | None:
+    """What kind of network file system a folder is on; None if it is on a local one."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = (ctypes.c_long * 64)()  # struct statfs is 120 bytes; f_type comes first
+    if libc.statfs(os.fsencode(path), buffer) != 0:
+        return None
+    return NETWORK.get(buffer[0] & 0xFFFFFFFF)
+
+
+# --- names of what is half-written ------------------------------------------------------------
+
+
+def staging_name(part: str) -> str:
+    """The name of a part while it is written: it says by which process of which machine."""
+    host = this_host()
+    return f"{part}{_SEPARATOR}{host.name}.{host.boot}.{os.getpid()}"
+
+
+def part_of(name: str) -> str:
+    """The part that a folder of half-written data is of."""
+    return name.partition(_SEPARATOR)[0]
+
+
+def may_clean(folder: Path) -> bool:
+    """Whether a folder is half-written data, and its lock tells if the writer is alive."""
+    if folder.name.startswith(WRITER):
+        return False
+    boot = folder.name.rpartition(_SEPARATOR)[2].split(".")[1:2]
+    return boot == [this_host().boot] or network_name(folder.parent) is None
+
+
+# --- one machine at a time --------------------------------------------------------------------
+
+
+def announce(root: Path, stack: contextlib.ExitStack, *, alone: bool = False) -> None:
+    """Until the stack is left: share the lock of writers, on the machine that may write.
+
+    With `alone`, for a repair, no other process has the lock meanwhile. Raises if it is not
+    granted, or if another machine writes to the dataset.
+    """
+    over_network = network_name(root) is not None
+    until = time.monotonic() + (PATIENCE if over_network else 0)
+    if over_network:
+        stack.callback(_give_back, root)
+    while not stack.enter_context(atomic.lock_held(root / "tmp", exclusive=alone)):
+        if time.monotonic() >= until:
+            if alone:
+                raise DatasetError(
+                    f"{root} is open for writing in another process.",
+                    "Stop what collects into it, then repair it.",
+                    root,
+                )
+            raise DatasetError(
+                f"{root} is being repaired by another process.",
+                "Wait until it has finished.",
+                root,
+            )
+        time.sleep(0.05)
+    if over_network:
+        _claim(root)
+
+
+def require_ownership(root: Path) -> None:
+    """Raise if another machine took the dataset over since this one began to write."""
+    if network_name(root) is None:
+        return
+    owner = owner_of(root)
+    if owner is None or owner.boot != this_host().boot:
+        raise _refusal(root, owner, "was taken over by")
+
+
+def owner_of(root: Path) -> Owner | None:
+    """The machine that may write to a dataset on a network file system."""
+    path = root / "tmp" / OWNER
+    try:
+        data = atomic.read_bytes(path)
+    except FileNotFoundError:
+        return None
+    try:
+        return Owner.read(atomic.unsealed(atomic.parse(data, path), path), path)
+    except CorruptDatasetError as error:
+        hint = f"If no other machine writes: wmtk data takeover {shlex.quote(str(root))}"
+        raise CorruptDatasetError(error.message, hint, path) from error
+
+
+def take_over(root: Path) -> None:
+    """Let this machine write; another one that still does is refused from its next commit on."""
+    with atomic.writing(root):
+        atomic.replace_file(root / "tmp" / OWNER, _record())
+
+
+def _record() -> bytes:
+    host = this_host()
+    owner = Owner(
+        host=host.name,
+        machine=host.machine,
+        boot=host.boot,
+        process=os.getpid(),
+        since=atomic.now(),
+    )
+    return atomic.to_bytes(atomic.sealed(owner.model_dump()))
+
+
+def _claim(root: Path) -> None:
+    here = this_host()
+    while True:
+        with contextlib.suppress(FileExistsError):
+            atomic.create_exclusively(root / "tmp" / OWNER, _record())
+            return
+        owner = owner_of(root)
+        if owner is None:
+            continue  # it was given back meanwhile
+        if owner.boot == here.boot:
+            return
+        if here.machine and (owner.host, owner.machine) == (here.name, here.machine):
+            take_over(root)  # this machine was started again since: that writer is dead
+            return
+        raise _refusal(root, owner, "is written to by")
+
+
+def _refusal(root: Path, owner: Owner | None, what: str) -> OtherHostError:
+    by = "another machine"
+    if owner is not None:
+        by = f"the machine {owner.host} (process {owner.process}, since {owner.since})"
+    return OtherHostError(
+        f"{root} is on a network file system ({network_name(root)}) and {what} {by}.",
+        "There locks do not hold between machines, so that one at a time may write: let one writer "
+        "collect for all, or collect into a dataset for each machine and join them with `wmtk data "
+        f"merge`. If that machine crashed: wmtk data takeover {shlex.quote(str(root))}",
+        root,
+    )
+
+
+def _give_back(root: Path) -> None:
+    """Let other machines write, unless another process of this one still does."""
+    with (
+        contextlib.suppress(DatasetError, OSError),
+        atomic.lock_held(root / "tmp", exclusive=True) as alone,
+    ):
+        owner = owner_of(root)
+        if alone and owner is not None and owner.boot == this_host().boot:
+            (root / "tmp" / OWNER).unlink()
+
+
+# --- writers that play at the same time -------------------------------------------------------
+
+
+def writer_number(root: Path, stack: contextlib.ExitStack) -> int:
+    """The least number that no other writer has; it is kept until the stack is left."""
+    number = 0
+    while True:
+        path = root / "tmp" / f"{WRITER}{number}"
+        path.mkdir(exist_ok=True)
+        lock = atomic.lock_held(path, exclusive=True)
+        if lock.__enter__():
+            stack.push(lock.__exit__)
+            return number
+        number += 1

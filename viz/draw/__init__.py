@@ -1,0 +1,1 @@
+"""Drawing primitives for sheets and videos."""

@@ -1,0 +1,110 @@
+"""Actions for people: names where they are known, numbers and little bars otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.errors import WmtkError
+from wmtk.spaces import ArraySpec
+from wmtk.viz.draw.canvas import FAINT, GREY, INK, LINE, TEXT, Canvas, elide, text_width
+
+# The names of all 18 actions of the Atari console, in the order in which ALE numbers them.
+ATARI = (
+    *("NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN"),
+    *("UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT"),
+    *("UPFIRE", "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE"),
+    *("UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE"),
+)
+EMBEDDED: dict[str, tuple[str, ...]] = {"wmtk/Catch-v0": ("left", "stay", "right")}
+
+
+def action_names(env: Mapping[str, Any], spec: ArraySpec) -> tuple[str, ...]:
+    """The names of a dataset's discrete actions, or nothing where they are not known.
+
+    `env` is the dataset's description of its environment. No environment but Atari is built for
+    this: a dataset from elsewhere must not decide what code runs here.
+    """
+    if spec.kind != "discrete":
+        return ()
+    env_id = str(env.get("env_id") or env.get("id") or "")
+    names = EMBEDDED.get(env_id, ())
+    if env_id.startswith("ALE/"):
+        names = ATARI if spec.n == len(ATARI) else _minimal(env_id)
+    return names if len(names) == spec.n else ()
+
+
+def _minimal(env_id: str) -> tuple[str, ...]:
+    """The actions that a game has a use for, which the game itself has to be asked for."""
+    try:
+        from wmtk.envs.atari import AtariEnv, find_rom
+        from wmtk.envs.options import AtariOptions
+
+        env = AtariEnv(find_rom(env_id), AtariOptions(full_action_space=False))
+    except WmtkError:  # no emulator, or a game that it does not have
+        return ()
+    return tuple(env.get_action_meanings())
+
+
+@dataclass(frozen=True)
+class ActionLook:
+    """How the actions of a dataset are shown."""
+
+    spec: ArraySpec
+    names: tuple[str, ...] = ()
+
+    @property
+    def continuous(self) -> bool:
+        return self.spec.kind == "box" and np.dtype(self.spec.dtype).kind == "f"
+
+    def text(self, action: NDArray[Any]) -> str:
+        """One action as a few characters: a name, or its numbers."""
+        values = np.ravel(action).tolist()
+        if self.names:
+            return self.names[int(values[0]) - int(self.spec.bound("low"))]
+        if self.continuous:
+            return " ".join(f"{value:+.2f}" for value in values)
+        return " ".join(str(int(value)) for value in values)
+
+    def levels(self, action: NDArray[Any]) -> NDArray[np.float64]:
+        """The numbers of a continuous action, from −1 at the lower bound to 1 at the upper.
+
+        Zero stays zero. Where there is no bound, 1 stands in for it.
+        """
+        values = np.ravel(action).astype(np.float64)
+        low, high = (np.ravel(self.spec.bound(which)).astype(float) for which in ("low", "high"))
+        reach = np.where(values < 0, -low, high)
+        usable = np.isfinite(reach) & (reach > 0)
+        levels: NDArray[np.float64] = np.clip(values / np.where(usable, reach, 1.0), -1, 1)
+        return levels
+
+    def draw(
+        self, canvas: Canvas, x: int, y: int, width: int, action: NDArray[Any], size: int = TEXT
+    ) -> None:
+        """An action into a line of `width` pixels: a name, or a bar for each number."""
+        text = self.text(action)
+        if not self.continuous:
+            canvas.text(x, y, elide(text, width, size), size=size)
+            return
+        used = draw_bars(canvas, x, y, width, self.levels(action))
+        if used + 8 + text_width(text, TEXT - 1) <= width:
+            canvas.text(x + used + 8, y + 1, text, size=TEXT - 1)
+
+
+def draw_bars(canvas: Canvas, x: int, y: int, width: int, levels: NDArray[np.float64]) -> int:
+    """A vertical bar for each level, up from the middle if positive; returns the width used."""
+    half = LINE // 2 - 2
+    pitch = int(np.clip(width // len(levels), 2, 9))
+    shown = levels[: width // pitch]
+    used = pitch * len(shown) - 1
+    canvas.fill(x, y, used, 2 * half + 1, FAINT)
+    canvas.fill(x, y + half, used, 1, GREY)
+    for index, level in enumerate(shown):
+        rise = round(abs(level) * half)
+        top = y + half - rise if level > 0 else y + half
+        canvas.fill(x + index * pitch, top, pitch - 1, rise + 1, INK)
+    return used

@@ -1,0 +1,108 @@
+"""What of a dataset's episodes can be shown: pictures, or lines where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.datasets import Dataset, Episode, Schema
+from wmtk.errors import UsageError
+from wmtk.observations import to_bytes
+from wmtk.spaces import ArraySpec
+from wmtk.viz.draw.actions import ActionLook, action_names
+from wmtk.viz.draw.canvas import Image, enlarge, shrink, to_rgb
+
+MAX_LANES = 8  # numbers of an observation that are drawn
+MAX_ACTION_LANES = 3
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One number over the time of an episode, drawn as a line between `low` and `high`."""
+
+    name: str
+    values: NDArray[np.float64]  # (T+1,)
+    low: float
+    high: float
+    stepped: bool = False  # a line with corners, for actions
+
+
+@dataclass(frozen=True)
+class View:
+    """How the episodes of one dataset are looked at."""
+
+    actions: ActionLook
+    image: str | None  # the observation key of the pictures; None draws lines
+    spec: ArraySpec | None = None  # of the pictures
+    other_images: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, schema: Schema, env: Mapping[str, Any], image: str | None = None) -> View:
+        """Choose the pictures: those named, or the first there are."""
+        known = [key for key, spec in schema.obs.items() if spec.is_image]
+        if image is not None and image not in known:
+            if not known:
+                raise UsageError("The dataset has no images.", "Without --image it draws lines.")
+            raise UsageError(
+                f"The dataset has no images {image!r}.", f"It has: {', '.join(known)}."
+            )
+        chosen = image or (known[0] if known else None)
+        others = tuple(key for key in known if key != chosen)
+        look = ActionLook(schema.action, action_names(env, schema.action))
+        return cls(look, chosen, None if chosen is None else schema.obs[chosen], others)
+
+    def pictures(self, rows: NDArray[Any]) -> NDArray[np.uint8]:
+        """Rows of the pictures' key, in whatever form they are stored, as (…, H, W, C)."""
+        assert self.spec is not None
+        return to_bytes(self.spec, rows)
+
+    def frame(self, episode: Episode, step: int, side: int, factor: int | None = None) -> Image:
+        """The picture at a step, enlarged to about `side` pixels, or by `factor`."""
+        assert self.image is not None
+        pixels = to_rgb(self.pictures(episode.obs[self.image][step]))
+        longer = max(pixels.shape[:2])
+        if factor is not None:
+            return enlarge(pixels, factor)
+        return enlarge(shrink(pixels, 3 * side // 2), max(1, round(side / longer)))
+
+    def lanes(self, episodes: Sequence[Episode]) -> list[list[Lane]]:
+        """The lines of each episode, on the same scales: observations, then actions."""
+        columns = [self._columns(episode) for episode in episodes]
+        lanes = []
+        for group in zip(*columns, strict=True):
+            everything = np.concatenate([values for _, values, _ in group])
+            finite = everything[np.isfinite(everything)]
+            low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+            lanes.append(
+                [  # an infinite sensor is drawn at the edge
+                    Lane(name, np.clip(values, low, high), low, high, stepped)
+                    for name, values, stepped in group
+                ]
+            )
+        return [list(row) for row in zip(*lanes, strict=True)]
+
+    def _columns(self, episode: Episode) -> list[tuple[str, NDArray[np.float64], bool]]:
+        columns = []
+        for key, rows in episode.obs.items():
+            columns += [(name, values, False) for name, values in _numbers(key, rows)]
+        # Row 0 has no action: the line begins with the one that follows.
+        taken = np.concatenate([episode.action[1:2], episode.action[1:]])
+        actions = [(name, values, True) for name, values in _numbers("action", taken)]
+        return columns[:MAX_LANES] + actions[:MAX_ACTION_LANES]
+
+
+def _numbers(key: str, rows: NDArray[Any]) -> list[tuple[str, NDArray[np.float64]]]:
+    """An array (T+1, …) as named columns (T+1,), no more than are drawn."""
+    flat = rows.reshape(len(rows), -1)[:, :MAX_LANES].astype(np.float64)
+    if rows.ndim == 1 or flat.shape[1] == 1:
+        return [(key, flat[:, 0])]
+    return [(f"{key}[{index}]", flat[:, index]) for index in range(flat.shape[1])]
+
+
+def view_of(dataset: Dataset, image: str | None = None) -> View:
+    """How to look at a dataset's episodes."""
+    return View.of(dataset.schema, dataset.env, image)

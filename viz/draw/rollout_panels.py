@@ -1,0 +1,202 @@
+"""What the pictures and videos of rollouts share: rows of frames, borders, charts, a legend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.errors import UsageError
+from wmtk.spaces import ArraySpec
+from wmtk.viz.draw import traces
+from wmtk.viz.draw.canvas import (
+    BLUE,
+    GREEN,
+    INK,
+    LINE,
+    ORANGE,
+    PURPLE,
+    RED,
+    Canvas,
+    Color,
+    Image,
+    elide,
+    enlarge,
+    text_width,
+    to_rgb,
+)
+from wmtk.viz.draw.traces import Chart, Trace
+from wmtk.viz.metrics.bootstrap import Numbers
+from wmtk.viz.rollouts import Rollout
+
+SEEN, IMAGINED = GREEN, RED
+TRUE, MODEL = ORANGE, BLUE
+MODELS: tuple[Color, ...] = (BLUE, PURPLE, (0, 121, 107), (90, 90, 90))  # of several models
+BORDER = 3
+LINES = 44  # pixels of the lines of a chart
+MOST_ROOM = 160  # pixels for the name of a line and a number
+MOST_MODELS = 4
+END = "end"  # the name of the chart of probabilities
+MOST_NUMBERS = 8  # of an observation without pictures
+
+ERROR = "error: grey where the model is right, bright where it shows too much, dark too little"
+
+
+def choose_image(obs: dict[str, ArraySpec], wanted: str | None) -> str | None:
+    """The key of the pictures to draw: the one named, or the first; None if there are none."""
+    known = [key for key, spec in obs.items() if spec.is_image]
+    if wanted is not None and wanted not in known:
+        there = f"It has: {', '.join(known)}." if known else "It has none: leave --image out."
+        raise UsageError(f"The model has no images {wanted!r}.", there)
+    return wanted or (known[0] if known else None)
+
+
+def picture_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """The rows of a rollout's pictures: names and frames (T, H, W, C), fewer of a dream's truth."""
+    truth, shown = rollout.truth[key], rollout.shown[key]
+    if rollout.dream:
+        yield "recorded", truth
+        for number, future in enumerate(shown, start=1):
+            yield ("dream" if len(shown) == 1 else f"dream, {number}"), future
+        return
+    yield "truth", truth
+    if rollout.models:
+        for name, future in zip(rollout.models, shown, strict=True):
+            yield name, future
+            yield "error", difference(truth, future)
+        return
+    if len(shown) == 1:
+        yield "model", shown[0]
+    else:
+        for number, future in enumerate(shown, start=1):
+            yield f"model, {number}", future
+    yield "error", difference(truth, shown[0])
+
+
+def difference(truth: NDArray[np.uint8], shown: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Grey where both are equal, bright where `shown` is brighter."""
+    return ((shown.astype(np.int16) - truth + 255) // 2).astype(np.uint8)
+
+
+def draw_frame(
+    canvas: Canvas, x: int, y: int, frame: NDArray[Any], scale: int, color: Color
+) -> None:
+    """An enlarged frame with a border around it."""
+    pixels: Image = enlarge(to_rgb(frame[..., :3]), scale)
+    height, width = pixels.shape[:2]
+    canvas.paste(x, y, pixels)
+    canvas.border(x, y, width, height, color, BORDER)
+
+
+def phase_color(rollout: Rollout, row: int) -> Color:
+    return SEEN if row < rollout.context else IMAGINED
+
+
+def chart_traces(rollout: Rollout) -> list[list[Trace]]:
+    """The lines of each chart below the pictures: rewards, and ends where they are learnt."""
+    found = [_traces(rollout, "reward", rollout.reward, rollout.reward_shown)]
+    if rollout.end_shown is not None:
+        found.append(_traces(rollout, END, rollout.end, rollout.end_shown))
+    if rollout.value is not None:
+        found.append([Trace("value", rollout.value.mean(0), MODEL)])
+    return found
+
+
+def number_traces(rollout: Rollout) -> list[list[Trace]]:
+    """The lines of observations that are no pictures, a chart for each number."""
+    found = []
+    for key, rows in rollout.truth.items():
+        if rows.dtype == np.uint8 and rows.ndim == 4:
+            continue
+        known = rows.reshape(len(rows), -1).astype(np.float64)
+        true = np.full((rollout.rows, known.shape[1]), np.nan)
+        true[: len(known)] = known
+        shown = rollout.shown[key].reshape(-1, *true.shape).astype(np.float64)
+        for index in range(true.shape[1]):
+            name = key if true.shape[1] == 1 else f"{key}[{index}]"
+            found.append(_traces(rollout, name, true[:, index], shown[:, :, index]))
+    return found[:MOST_NUMBERS]
+
+
+def _traces(rollout: Rollout, name: str, true: Numbers, shown: Numbers) -> list[Trace]:
+    """What was recorded (T,), and the mean of the futures (S, T), or those of each model."""
+    recorded = Trace(name, true, TRUE)
+    if not rollout.models:
+        return [recorded, Trace("model", shown.mean(0), MODEL)]
+    lines = zip(rollout.models, shown, MODELS, strict=False)
+    return [recorded, *(Trace(model, values, color) for model, values, color in lines)]
+
+
+def stack_charts(lines: list[list[Trace]], x: int, y: int, width: int) -> list[Chart]:
+    """Charts below each other."""
+    charts = []
+    for group in lines:
+        # On a scale of its own, a probability that is next to nothing would look like much.
+        least = (0.0, 1.0) if group[0].name == END else (0.0, 0.0)
+        charts.append(Chart(group, x, y, width, LINES, least))
+        y += charts[-1].height + 4
+    return charts
+
+
+def draw_chart(canvas: Canvas, chart: Chart, rollout: Rollout) -> None:
+    """A chart with its names and, above its lines, which rows were seen and which imagined."""
+    chart.draw(canvas)
+    span, top = chart.width - traces.SCALES, chart.y + traces.NAMES
+    ends = round((rollout.context - 0.5) * (span - 1) / (rollout.rows - 1))
+    ends = min(span, ends)
+    canvas.fill(chart.x, top - 4, ends, 3, SEEN)
+    canvas.fill(chart.x + ends, top - 4, span - ends, 3, IMAGINED)
+
+
+def draw_names(canvas: Canvas, chart: Chart, row: int | None = None) -> None:
+    """The names of a chart's lines and, with a cursor there, their numbers at a row."""
+    room = min(chart.width // len(chart.traces), MOST_ROOM)
+    for number, trace in enumerate(chart.traces):
+        x = chart.x + number * room
+        canvas.fill(x, chart.y + 3, traces.SWATCH, traces.SWATCH, trace.color)
+        known = row is not None and np.isfinite(trace.values[row])
+        value = f"{trace.values[row] + 0.0:.3g}" if known else ""
+        left, space = x + traces.SWATCH + 6, room - traces.SWATCH - 10
+        text = f"{trace.name}  {value}"
+        if value and text_width(text) > space:
+            text = value  # the colour says whose it is
+        canvas.text(left, chart.y, elide(text, space))
+    if row is not None:
+        at = round(row * (chart.width - traces.SCALES - 1) / (len(chart.traces[0].values) - 1))
+        canvas.fill(chart.x + at - 1, chart.y + traces.NAMES, 2, chart.lines, INK)
+
+
+def legend(rollouts: list[Rollout], *, pictures: bool) -> list[tuple[Color | None, str]]:
+    """Colours and what they mean."""
+    imagined = any(rollout.context < rollout.rows for rollout in rollouts)
+    dream = rollouts[0].dream
+    items: list[tuple[Color | None, str]] = [(SEEN, "seen by the model")]
+    if dream:
+        items.append((IMAGINED, "imagined: the policy acts inside of the model"))
+    elif imagined:
+        items.append((IMAGINED, "imagined by the model, from the actions alone"))
+    items.append((TRUE, "recorded"))
+    if models := rollouts[0].models:
+        items += [(color, name) for name, color in zip(models, MODELS, strict=False)]
+    else:
+        items.append((MODEL, "predicted by the model"))
+    if rollouts[0].value is not None:
+        items.append((None, "value: what the critic expects of a state and all after it"))
+    return [*items, (None, ERROR)] if pictures and not dream else items
+
+
+def draw_key(canvas: Canvas, x: int, y: int, items: list[tuple[Color | None, str]]) -> int:
+    """Colours and their meanings from left to right, in lines; returns the height that it takes."""
+    left, top = x, y
+    for color, text in items:
+        needed = text_width(text) + (traces.SWATCH + 6 if color else 0)
+        if x > left and x + needed > canvas.width - left:
+            x, y = left, y + LINE + 2
+        if color is not None:
+            canvas.fill(x, y + 3, traces.SWATCH, traces.SWATCH, color)
+            x += traces.SWATCH + 6
+        canvas.text(x, y, text)
+        x += text_width(text) + traces.GAP
+    return y + LINE + 6 - top

@@ -1,0 +1,176 @@
+"""What the page may look at: runs and datasets by id. Paths stay on this side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from wmtk.agent.outputs import Glimpse, Mind
+from wmtk.datasets import Batch, Dataset, Schema
+from wmtk.envs import ResolvedTask
+from wmtk.errors import UsageError, WmtkError
+from wmtk.viz.evidence import Predictor
+from wmtk.viz.held_out import HeldOut
+
+
+class Dreamer(Protocol):
+    """A model to play in; wmtk.agent.stepper has one."""
+
+    @property
+    def loaded(self) -> Predictor: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def latent(self) -> str: ...
+
+    @property
+    def acts(self) -> bool: ...
+
+    def prepared(self, obs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]: ...
+
+    def see(self, batch: Batch, seed: list[int]) -> Mind: ...
+
+    def open(self, seed: list[int], temperature: float = 1.0) -> Mind: ...
+
+    def step(
+        self, mind: Mind, actions: NDArray[Any], *, seed: list[int], temperature: float = 1.0
+    ) -> Mind: ...
+
+    def act(self, mind: Mind, *, seed: list[int], sample: bool = True) -> NDArray[Any]: ...
+
+    def learnt(self, reward: float) -> float: ...
+
+    def look(self, mind: Mind) -> Glimpse: ...
+
+    def show(self, mind: Mind) -> Mapping[str, NDArray[Any]]: ...
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """A run that can be opened."""
+
+    name: str
+    kind: str
+    update: int
+    about: Mapping[str, Any]  # what its directory says of it
+    schema: Schema
+    config: Mapping[str, Any]
+    open: Callable[[], Dreamer]
+    task: Callable[[], ResolvedTask]  # refuses if nobody knows it
+    held_out: Callable[[Dataset], HeldOut]  # which episodes it was not trained on
+
+
+@dataclass
+class DataEntry:
+    """A dataset that is open; readers take turns."""
+
+    name: str
+    dataset: Dataset
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where episodes go that a person plays, and in which task."""
+
+    task: ResolvedTask
+    dataset: Dataset
+    seed: int
+
+
+class Catalogue:
+    """Runs r0, r1, … and datasets d0, d1, … in the order in which they were named."""
+
+    def __init__(
+        self, runs: list[RunEntry], datasets: list[DataEntry], target: Target | None = None
+    ) -> None:
+        self.runs = {f"r{i}": run for i, run in enumerate(runs)}
+        self.datasets = {f"d{i}": data for i, data in enumerate(datasets)}
+        self.target = target
+
+    def run(self, id: str | None) -> RunEntry:
+        if id not in self.runs:
+            raise UsageError(f"There is no run {id!r}.", "Reload the page.")
+        return self.runs[id]
+
+    def data(self, id: str | None) -> DataEntry:
+        if id not in self.datasets:
+            raise UsageError(f"There is no dataset {id!r}.", "Reload the page.")
+        return self.datasets[id]
+
+    def describe(self) -> dict[str, Any]:
+        """What the page shows in its menus."""
+        return {
+            "runs": [self._run(id, run) for id, run in self.runs.items()],
+            "datasets": [_data(id, entry) for id, entry in self.datasets.items()],
+            "record": None if self.target is None else _target(self.target),
+        }
+
+    def _run(self, id: str, run: RunEntry) -> dict[str, Any]:
+        env = run.about.get("env", {})
+        return {
+            "id": id,
+            "name": run.name,
+            "kind": run.kind,
+            "update": run.update,
+            "task": env.get("task") or env.get("env_id") or "",
+            "created": run.about.get("created", ""),
+            "trainedOn": [PurePath(item["path"]).name for item in run.about.get("data", [])],
+            "obs": {key: str(spec) for key, spec in run.schema.obs.items()},
+            "action": str(run.schema.action),
+            "latent": _latent(run.config),
+            "fits": [d for d, e in self.datasets.items() if fits(run.schema, e.dataset.schema)],
+            "real": _has_task(run),
+        }
+
+
+def fits(model: Schema, data: Schema) -> bool:
+    """Whether a dataset has what a model looks at, and its actions."""
+
+    def facts(schema: Schema) -> dict[str, Any]:
+        return {key: (spec.shape, spec.dtype) for key, spec in schema.obs.items()}
+
+    theirs, action = facts(data), data.action
+    same = model.action.kind == action.kind and model.action.shape == action.shape
+    if same and action.kind != "box":
+        same = (model.action.low, model.action.high) == (action.low, action.high)
+    return same and all(theirs.get(key) == fact for key, fact in facts(model).items())
+
+
+def _data(id: str, entry: DataEntry) -> dict[str, Any]:
+    dataset = entry.dataset
+    env = dataset.env
+    return {
+        "id": id,
+        "name": entry.name,
+        "task": env.get("task") or env.get("env_id") or env.get("id") or "",
+        "episodes": len(dataset),
+        "steps": dataset.num_steps,
+        "version": dataset.version,
+        "images": [key for key, spec in dataset.schema.obs.items() if spec.is_image],
+    }
+
+
+def _target(target: Target) -> dict[str, Any]:
+    return {"task": target.task.task, "name": target.dataset.path.name}
+
+
+def _latent(config: Mapping[str, Any]) -> str:
+    rssm = config.get("model", {}).get("rssm", {})
+    kind, stoch, classes = (rssm.get(key) for key in ("latent", "stoch", "classes"))
+    return f"{stoch} × {classes} categorical" if kind == "categorical" else f"{stoch} {kind}"
+
+
+def _has_task(run: RunEntry) -> bool:
+    try:
+        run.task()
+    except WmtkError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Still images of episodes and rollouts."""

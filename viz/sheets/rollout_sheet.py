@@ -1,0 +1,129 @@
+"""Rollouts as a still picture: rows for the truth, the model and the error, columns for steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.viz.draw.canvas import FAINT, GREY, LINE, Canvas, Image, elide
+from wmtk.viz.draw.rollout_panels import (
+    BORDER,
+    chart_traces,
+    draw_chart,
+    draw_frame,
+    draw_key,
+    draw_names,
+    legend,
+    number_traces,
+    phase_color,
+    picture_rows,
+    stack_charts,
+)
+from wmtk.viz.rollouts import Rollout
+
+MARGIN = 20
+HEADER = 66
+NAMES = 84  # pixels left of the frames for the names of rows
+GAP = 6
+SIDE = 128  # about what frames are enlarged to
+CAPTION = LINE + 2
+HEAD = 26  # pixels above a rollout, for its title
+BELOW = 22  # pixels between rollouts
+PLOT = 900  # pixels for the lines of observations without pictures
+KEY = 2 * LINE + 16
+NARROWEST = 760
+SEEN_COLUMNS = 4  # at most, of rows that were seen before others are imagined
+
+
+def shown_rows(rollout: Rollout, columns: int) -> NDArray[np.int64]:
+    """Which rows become columns: the last that were seen, then imagined ones spread evenly."""
+    if rollout.context >= rollout.rows:
+        return np.unique(np.round(np.linspace(0, rollout.rows - 1, columns)).astype(np.int64))
+    seen = min(SEEN_COLUMNS, rollout.context, max(1, columns // 3))
+    ahead = np.linspace(rollout.rows - 1, rollout.context, columns - seen)  # the last at least
+    before = np.arange(rollout.context - seen, rollout.context)
+    return np.unique(np.concatenate([before, np.round(ahead)]).astype(np.int64))
+
+
+def rollout_sheet(
+    rollouts: Sequence[Rollout],
+    image: str | None,
+    *,
+    columns: int = 12,
+    title: str = "",
+    subtitle: str = "",
+) -> Image:
+    """All rollouts below each other; with `image` None their numbers are drawn as lines."""
+    assert rollouts, "nothing to draw"
+    blocks = [_Block(rollout, image, columns) for rollout in rollouts]
+    width = max(NARROWEST, *(block.width for block in blocks)) + 2 * MARGIN
+    height = HEADER + sum(block.height + BELOW for block in blocks) + KEY
+    canvas = Canvas(width, height)
+    canvas.text(MARGIN, 14, elide(title, width - 2 * MARGIN, 20), size=20)
+    canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GREY)
+    y = HEADER
+    for block in blocks:
+        canvas.fill(MARGIN, y - 4, width - 2 * MARGIN, 1, FAINT)
+        block.draw(canvas, y)
+        y += block.height + BELOW
+    canvas.fill(MARGIN, y - 8, width - 2 * MARGIN, 1, FAINT)
+    draw_key(canvas, MARGIN, y, legend(list(rollouts), pictures=image is not None))
+    return canvas.pixels()
+
+
+class _Block:
+    """One rollout in a sheet."""
+
+    def __init__(self, rollout: Rollout, image: str | None, columns: int) -> None:
+        self.rollout = rollout
+        self.steps = shown_rows(rollout, columns).tolist() if image else []
+        self.pictures = list(picture_rows(rollout, image)) if image else []
+        lines = ([] if image else number_traces(rollout)) + chart_traces(rollout)
+        self.scale, self.pitch = 1, (0, 0)
+        if self.pictures:
+            high, wide = self.pictures[0][1].shape[1:3]
+            self.scale = max(1, round(SIDE / max(high, wide)))
+            self.pitch = (
+                high * self.scale + 2 * BORDER + GAP,
+                wide * self.scale + 2 * BORDER + GAP,
+            )
+        inner = len(self.steps) * self.pitch[1] if self.pictures else PLOT
+        self.width = NAMES + inner
+        self.grid = len(self.pictures) * self.pitch[0] + (CAPTION if self.pictures else 0)
+        left = MARGIN + NAMES
+        self._charts = stack_charts(lines, left, HEAD + self.grid + 4, inner)
+        self.height = HEAD + self.grid + 4 + sum(chart.height + 4 for chart in self._charts)
+
+    def draw(self, canvas: Canvas, y: int) -> None:
+        rollout = self.rollout
+        canvas.text(MARGIN, y + 2, rollout.title, size=15)
+        left, (high, wide) = MARGIN + NAMES, self.pitch
+        for line, (name, frames) in enumerate(self.pictures):
+            top = y + HEAD + line * high
+            canvas.text(MARGIN, top + high // 2 - LINE, elide(name, NAMES - 8))
+            for column, step in enumerate(self.steps):
+                if step >= len(frames):
+                    break  # of a dream there is no truth after the context
+                x = left + column * wide + BORDER
+                color = phase_color(rollout, step)
+                draw_frame(canvas, x, top + BORDER, frames[step], self.scale, color)
+        for column, step in enumerate(self.steps):
+            x = left + column * wide + BORDER
+            caption = elide(self._caption(step), wide - 4)
+            canvas.text(x, y + HEAD + len(self.pictures) * high - 2, caption)
+        for group in self._charts:
+            chart = replace(group, y=y + group.y)
+            draw_chart(canvas, chart, rollout)
+            draw_names(canvas, chart)
+
+    def _caption(self, step: int) -> str:
+        if self.rollout.context == self.rollout.rows:
+            return f"step {step}"
+        ahead = step - self.rollout.context + 1
+        if ahead <= 0:
+            return f"seen {step + 1}"
+        action = f"  {self.rollout.actions[step]}" if self.rollout.actions else ""
+        return f"+{ahead}{action}"

@@ -1,0 +1,176 @@
+"""Writing pictures and videos to files that open everywhere; the file's ending decides the format.
+
+mp4 is H.264 and webm is VP9, both in yuv420p with even sides, which browsers and QuickTime need.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import imageio.v2 as imageio
+import numpy as np
+from PIL import Image as PillowImage
+
+from wmtk.errors import MissingDependencyError, UsageError, WmtkError
+from wmtk.viz.draw.canvas import Image
+
+VIDEO_ENDINGS = (".mp4", ".webm", ".gif")
+IMAGE_ENDINGS = (".png",)
+SHORTEST_GIF_DELAY = 20  # ms; browsers slow down what is faster
+LAST_GIF_DELAY = 1000  # ms, before a gif begins again
+
+# Constant quality, at which the edges of enlarged pixels stay clean.
+ENCODERS: dict[str, dict[str, Any]] = {
+    ".mp4": {
+        "codec": "libx264",
+        "output_params": ["-crf", "18", "-preset", "medium", "-movflags", "+faststart"],
+    },
+    ".webm": {
+        "codec": "libvpx-vp9",
+        "output_params": ["-crf", "24", "-b:v", "0", "-cpu-used", "5", "-row-mt", "1"],
+    },
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A picture or video that has been written."""
+
+    path: Path
+    frames: int
+    width: int
+    height: int
+    bytes: int
+
+
+def require_ending(path: Path, allowed: Iterable[str]) -> str:
+    """The ending of a file that can be written here and now; call it before the long work."""
+    ending = path.suffix.lower()
+    known = tuple(allowed)
+    if ending not in known:
+        raise UsageError(
+            f"Files ending in {ending!r} cannot be written: {path}."
+            if ending
+            else f"{path} has no ending to tell the format by.",
+            f"Use one of: {', '.join(known)}.",
+        )
+    blocking = next((p for p in path.absolute().parents if p.exists()), path)
+    fault = "it is a folder" if path.is_dir() else ""
+    fault = fault or ("" if blocking.is_dir() else f"{blocking} is not a folder")
+    fault = fault or ("" if os.access(blocking, os.W_OK) else f"no permission in {blocking}")
+    if fault:
+        raise WmtkError(f"{path} could not be written: {fault}.", "Choose another place.")
+    if ending in ENCODERS and find_spec("imageio_ffmpeg") is None:
+        raise MissingDependencyError("imageio-ffmpeg", "video", f"Writing {ending}")
+    return ending
+
+
+def usual_ending() -> str:
+    """Of videos that nobody has named: mp4 where it can be written."""
+    return ".gif" if find_spec("imageio_ffmpeg") is None else ".mp4"
+
+
+def write_image(path: str | os.PathLike[str], pixels: Image) -> Written:
+    """Write a picture as PNG."""
+    target = Path(path)
+    require_ending(target, IMAGE_ENDINGS)
+    with _replacing(target) as unfinished:
+        PillowImage.fromarray(np.ascontiguousarray(pixels)).save(unfinished, optimize=True)
+    return Written(target, 1, pixels.shape[1], pixels.shape[0], target.stat().st_size)
+
+
+def write_video(path: str | os.PathLike[str], frames: Iterable[Image], fps: float) -> Written:
+    """Write frames of equal size as a video; they are taken one by one, as a generator gives them.
+
+    Sides of mp4 and webm are padded to even numbers. A gif shows its last frame for a second, and
+    equal frames in a row become one that lasts longer.
+    """
+    target = Path(path)
+    ending = require_ending(target, VIDEO_ENDINGS)
+    if not fps > 0:
+        raise UsageError(f"{fps} frames per second are no video.", "Use a positive number.")
+    iterator = iter(frames)
+    first = next(iterator, None)
+    if first is None:
+        raise UsageError(f"There is no frame to write into {target}.")
+    counted = _Counted(chain([first], iterator), first.shape, even=ending in ENCODERS)
+    with _replacing(target) as unfinished:
+        if ending == ".gif":
+            _write_gif(unfinished, counted, fps)
+        else:
+            _write_ffmpeg(unfinished, counted, fps, ENCODERS[ending])
+    height, width = counted.size
+    return Written(target, counted.count, width, height, target.stat().st_size)
+
+
+class _Counted:
+    """Frames on their way into a file: of one size, made even if need be, and counted."""
+
+    def __init__(self, frames: Iterable[Image], shape: tuple[int, ...], *, even: bool) -> None:
+        self._frames = frames
+        self._shape = shape
+        self._padding = tuple((0, side % 2 if even else 0) for side in shape[:2])
+        self.size = tuple(n + pad for n, (_, pad) in zip(shape[:2], self._padding, strict=True))
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Image]:
+        for frame in self._frames:
+            assert frame.shape == self._shape, (frame.shape, self._shape)
+            self.count += 1
+            yield np.pad(frame, (*self._padding, (0, 0)), mode="edge")
+
+
+def _write_ffmpeg(path: Path, frames: Iterable[Image], fps: float, encoder: dict[str, Any]) -> None:
+    writer = imageio.get_writer(
+        path,
+        format="FFMPEG",
+        mode="I",
+        fps=fps,
+        quality=None,  # the encoder's own scale, in output_params
+        pixelformat="yuv420p",
+        macro_block_size=1,  # the sides are even already; nothing is to be scaled
+        ffmpeg_log_level="error",
+        **encoder,
+    )
+    with closing(writer):  # its own context manager leaves ffmpeg running after an error
+        for frame in frames:
+            writer.append_data(frame)
+
+
+def _write_gif(path: Path, frames: Iterable[Image], fps: float) -> None:
+    pictures = [PillowImage.fromarray(np.ascontiguousarray(frame)) for frame in frames]
+    delay = max(SHORTEST_GIF_DELAY, round(1000 / fps))
+    pictures[0].save(
+        path,
+        save_all=True,
+        append_images=pictures[1:],
+        duration=[*[delay] * (len(pictures) - 1), LAST_GIF_DELAY],
+        loop=0,
+    )
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """A file to write that takes the target's place once it is whole."""
+    unfinished = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.touch()  # where it cannot be, the reason is plainer than ffmpeg's
+        yield unfinished
+        unfinished.replace(target)
+    except OSError as error:
+        raise WmtkError(
+            f"{target} could not be written: {error.strerror or error}.",
+            "Choose another place.",
+        ) from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()

@@ -1,0 +1,1 @@
+"""A trained model in use: NumPy arrays in, NumPy arrays out."""

@@ -1,0 +1,116 @@
+"""Batches of a dataset as tensors for a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wmtk.datasets import Batch, Episode
+from wmtk.errors import ConfigError, SchemaMismatchError
+from wmtk.models.world_model import Inputs
+from wmtk.observations import ObsCodec
+from wmtk.reprs import brief
+from wmtk.spaces import ArraySpec
+
+
+class ActionCodec:
+    """Actions as the model sees them: one-hot where they are discrete, numbers otherwise.
+
+    Numbers with bounds are scaled to [−1, 1], where actors choose them.
+    """
+
+    def __init__(self, spec: ArraySpec) -> None:
+        self.spec = spec
+        if spec.kind == "discrete":
+            self.sizes = [spec.n]
+        elif spec.kind == "multi_discrete":
+            self.sizes = (spec.bound("high") - spec.bound("low") + 1).ravel().tolist()
+        else:
+            self.sizes = []
+        self.size = sum(self.sizes) if self.sizes else spec.numbers
+        if self.size > 4096:
+            raise ConfigError(f"{self.size} action values are more than a model can take.")
+        low, high = (spec.bound(side).ravel().astype(np.float64) for side in ("low", "high"))
+        bounded = np.isfinite(low) & np.isfinite(high) & (low < high) & (spec.kind == "box")
+        self._middle, self._half = np.zeros(spec.numbers), np.ones(spec.numbers)
+        self._middle[bounded] = (low[bounded] + high[bounded]) / 2
+        self._half[bounded] = (high[bounded] - low[bounded]) / 2
+
+    def __repr__(self) -> str:
+        return f"ActionCodec({brief(str(self.spec))}, size={self.size})"
+
+    def encode(self, action: NDArray[Any]) -> Tensor:
+        """(B, T, …) → (B, T, A) float32. Row 0 of an episode, a zero action, is what it is."""
+        lead = action.shape[:2]
+        if not self.sizes:
+            numbers = (action.reshape(*lead, -1) - self._middle) / self._half
+            return torch.from_numpy(numbers.astype(np.float32))
+        offsets = np.cumsum([0, *self.sizes[:-1]])
+        values = (action - self.spec.bound("low")).reshape(*lead, -1)
+        if (values >= np.array(self.sizes)).any():
+            raise SchemaMismatchError(
+                f"Actions up to {action.max()} are more than {self.spec}, which the model knows.",
+                "Use data of the task that the model was trained on.",
+            )
+        index = torch.from_numpy((values.clip(min=0) + offsets).astype(np.int64))
+        return torch.zeros(*lead, self.size).scatter_(-1, index, 1.0)
+
+    def decode(self, action: Tensor) -> NDArray[Any]:
+        """Actions of an actor, (N, A), as the environment takes them: (N, …)."""
+        spec, values = self.spec, action.detach().cpu().numpy().astype(np.float64)
+        low, high = spec.bound("low"), spec.bound("high")
+        chosen: NDArray[Any]
+        if self.sizes:
+            parts = np.split(values, np.cumsum(self.sizes)[:-1], -1)
+            chosen = np.stack([part.argmax(-1) for part in parts], -1) + low.ravel()
+        elif spec.kind == "multi_binary":
+            chosen = values > 0.5
+        else:
+            chosen = np.clip(values * self._half + self._middle, low.ravel(), high.ravel())
+        return chosen.astype(spec.dtype).reshape(len(values), *spec.shape)
+
+
+def to_inputs(
+    batch: Batch, observations: ObsCodec, actions: ActionCodec, device: torch.device
+) -> Inputs:
+    """The batch on a device; a window that starts inside an episode keeps its first action."""
+    return Inputs(
+        obs={key: to_tensor(rows, device) for key, rows in observations(batch.obs).items()},
+        action=actions.encode(batch.action).to(device),
+        reward=to_tensor(batch.reward, device),
+        terminal=to_tensor(batch.terminated, device),
+        is_first=to_tensor(batch.is_first, device),
+        mask=to_tensor(batch.mask, device),
+    )
+
+
+def whole_episode(episode: Episode) -> Batch:
+    """An episode as a batch of one window."""
+    arrays = {path: rows[None] for path, rows in episode.arrays().items()}
+    first = np.arange(len(episode.reward))[None] == 0
+    nothing = np.zeros(1, np.int64)
+    return Batch(
+        obs={key: arrays[f"obs/{key}"] for key in episode.obs},
+        action=arrays["action"],
+        reward=arrays["reward"].astype(np.float32),
+        terminated=arrays["terminated"],
+        truncated=arrays["truncated"],
+        is_first=first,
+        mask=np.ones_like(first),
+        info={key: arrays[f"info/{key}"] for key in episode.info},
+        source=nothing,
+        episode=nothing,
+        start=nothing,
+        step=0,
+        versions=(),
+    )
+
+
+def to_tensor(rows: NDArray[Any], device: torch.device) -> Tensor:
+    # Not every device has numbers of 64 bits, and no model computes with them.
+    narrow = rows.astype(np.float32) if rows.dtype == np.float64 else rows
+    return torch.from_numpy(np.ascontiguousarray(narrow)).to(device)

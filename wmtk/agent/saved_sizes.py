@@ -1,0 +1,48 @@
+"""Whether the weights of a checkpoint have the sizes that settings ask for.
+
+Only the header of the checkpoint is read, and networks are planned, not made: settings that are
+wrong, or forged, cost no memory.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from wmtk.agent.batch_tensors import ActionCodec
+from wmtk.agent.compat import with_cell_bias
+from wmtk.errors import ConfigError, RunError, SpaceError
+from wmtk.models.actions import actions_of
+from wmtk.models.world_model import WorldModel
+from wmtk.runs.model_spaces import spaces_of
+from wmtk.runs.run_directory import Run
+from wmtk.runs.state_tensors import naming, require_shapes
+from wmtk.training.policy_trainer import PolicyTrainer
+from wmtk.training.presets import TrainingConfig
+
+
+def require_saved_sizes(run: Run, config: TrainingConfig, which: str = "latest") -> None:
+    """Refuse settings whose networks are not those of a run's checkpoint, if it has one."""
+    if which == "latest" and not run.step:
+        return
+    shapes = run.checkpoints.shapes(which)
+    try:
+        schema, observations = spaces_of(run, config)
+        size, actions = ActionCodec(schema.action).size, actions_of(schema.action)
+        with torch.device("meta"), naming(run.checkpoints.folder):
+            model = WorldModel(config.model, observations.specs, size)
+            saved = {name: torch.empty(shape) for name, shape in shapes.items()}
+            full = with_cell_bias(model, saved)
+            require_shapes("model", model, {name: tuple(x.shape) for name, x in full.items()})
+            if run.has_actor:
+                trainer = PolicyTrainer(config.behaviour, model, actions)
+                for name, module in trainer.modules.items():
+                    # What was never saved is refused by those that need it.
+                    if any(key.startswith(f"{name}/") for key in shapes):
+                        require_shapes(name, module, shapes)
+    except (ConfigError, SpaceError) as error:
+        raise RunError(f"{run.path}: {error.message}", error.hint) from error
+    except RuntimeError as error:  # sizes beyond what a tensor can have
+        raise RunError(
+            f"The settings of {run.path} make networks of impossible sizes: {error}.",
+            "Use the settings that the run was made with.",
+        ) from error

@@ -1,0 +1,1 @@
+"""Faster versions of operations that `wmtk.models` defines plainly."""

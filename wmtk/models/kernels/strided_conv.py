@@ -1,0 +1,256 @@
+"""Convolutions of stride 2 that are faster on a CPU than torch's own at the shapes we need.
+
+Each is equal to `F.conv2d` or `F.conv_transpose2d`, gradients included, and takes the same weights;
+docs/benchmarks.md has what each of them gains. Elsewhere than on a CPU they are torch's own. Images
+are (N, H, W, C) here, which is what the CPU kernels want and what the dataset holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from wmtk.models.kernels.matmul import no_view, outer, product, product_plus
+
+STRIDE = 2
+_FEW = 64  # channels: with less, adding up patches takes longer than their product saves
+_PATCH_NUMBERS = 2**23  # at a time: 32 MB of patches stay in or near the cache
+
+
+def conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """torch's own; weight (out, in, k, k)."""
+    if not _worthwhile(x):
+        return _last(F.conv2d(_first(x), weight, bias, STRIDE))
+    return _applied(_Conv, x, weight, bias)
+
+
+def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """torch's own; weight (in, out, k, k)."""
+    return _last(F.conv_transpose2d(_first(x), weight, bias, STRIDE))
+
+
+def conv_of_small_image(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """For the last layer of an encoder: a matrix product of all patches."""
+    if not _worthwhile(x):
+        return conv(x, weight, bias)
+    return _applied(_PatchConv, x, weight, bias)
+
+
+def transpose_of_small_image(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """For the first layers of a decoder: a matrix product makes patches, which are added up."""
+    if not _worthwhile(x) or x.shape[-1] < _FEW:
+        return conv_transpose(x, weight, bias)
+    return _applied(_PatchTranspose, x, weight, bias)
+
+
+def transpose_to_few_channels(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """For the last layers of a decoder, with even kernels: a convolution that makes blocks."""
+    if not _worthwhile(x):
+        return conv_transpose(x, weight, bias)
+    size, outputs, kernel = x.shape[1], weight.shape[1], weight.shape[2]
+    assert kernel % STRIDE == 0, kernel
+    block = 4 if outputs <= 4 and size % 2 == 0 and (kernel - STRIDE) % 4 == 0 else 2
+    return _applied(_BlockTranspose, x, weight, bias, block)
+
+
+def _worthwhile(x: Tensor) -> bool:
+    lower = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")
+    return x.device.type == "cpu" and (not lower or lower == torch.bfloat16)
+
+
+def _applied(
+    function: type[torch.autograd.Function],
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    *options: object,
+) -> Tensor:
+    """In as many bits as autocast wants; gradients come out in those of what they are of."""
+    if torch.is_autocast_enabled("cpu"):
+        lower = torch.get_autocast_dtype("cpu")
+        x, weight, bias = x.to(lower), weight.to(lower), bias.to(lower)
+    with torch.autocast("cpu", enabled=False):
+        y: Tensor = function.apply(x, weight, bias, *options)  # type: ignore[no-untyped-call]
+    return y
+
+
+def _first(x: Tensor) -> Tensor:
+    """(N, H, W, C) → (N, C, H, W), as torch wants it: a view, channels last in memory."""
+    return x.permute(0, 3, 1, 2)
+
+
+def _last(x: Tensor) -> Tensor:
+    return x.permute(0, 2, 3, 1)
+
+
+class _Conv(torch.autograd.Function):
+    """So that what comes out is no view: overwriting one, as `elu` does, copies its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        y = _last(F.conv2d(_first(x), weight, bias, STRIDE))
+        return no_view(y, y.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = _backward(grads[0], x, weight, False, ctx.needs_input_grad[0])
+        return None if of_x is None else _last(of_x), of_weight, of_bias
+
+
+def _backward(
+    grad: Tensor, x: Tensor, weight: Tensor, transposed: bool, of_x: bool = True
+) -> tuple[Tensor | None, Tensor, Tensor]:
+    """torch's own gradients of a convolution: of x, if it is asked for, of weight and of bias."""
+    found: tuple[Tensor | None, Tensor, Tensor] = torch.ops.aten.convolution_backward(
+        _first(grad), _first(x), weight, [grad.shape[-1]],
+        [STRIDE, STRIDE], [0, 0], [1, 1], transposed, [0, 0], 1, [of_x, True, True],
+    )  # fmt: skip
+    return found
+
+
+# --- patches ----------------------------------------------------------------------------------
+
+
+def patches_of(x: Tensor, kernel: int) -> Tensor:
+    """(N, H, W, C) → (N, h, w, k, k, C): what each position of the kernel covers."""
+    return x.unfold(1, kernel, STRIDE).unfold(2, kernel, STRIDE).permute(0, 1, 2, 4, 5, 3)
+
+
+def sum_of_patches(patches: Tensor) -> Tensor:
+    """(N, h, w, k, k, C) → (N, H, W, C): each patch added where it was cut out."""
+    N, h, w, k, _, C = patches.shape
+    image = patches.new_zeros(N, STRIDE * (h - 1) + k, STRIDE * (w - 1) + k, C)
+    for i in range(h):
+        for j in range(w):
+            top, left = STRIDE * i, STRIDE * j
+            image[:, top : top + k, left : left + k] += patches[:, i, j]
+    return image
+
+
+def _pieces(images: int, numbers: int) -> Iterator[slice]:
+    """Slices of a batch whose patches, of so many numbers an image, fit into the cache."""
+    step = max(1, _PATCH_NUMBERS // numbers)
+    return (slice(start, start + step) for start in range(0, images, step))
+
+
+class _PatchConv(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        k = weight.shape[-1]
+        flat = weight.permute(2, 3, 1, 0).reshape(-1, len(weight))  # (k·k·in, out)
+        patches = patches_of(x, k)
+        y = x.new_empty(*patches.shape[:3], len(weight))
+        product_plus(bias, patches.reshape(-1, len(flat)), flat, out=y.view(-1, len(weight)))
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        grad = grads[0].reshape(-1, len(weight))
+        k = weight.shape[-1]
+        patches = patches_of(x, k)
+        flat = weight.permute(2, 3, 1, 0).reshape(-1, len(weight))
+        of_weight = outer(patches.reshape(-1, len(flat)), grad)
+        of_weight = of_weight.reshape(k, k, -1, len(weight)).permute(3, 2, 0, 1)
+        of_x = None
+        if ctx.needs_input_grad[0]:
+            of_x = sum_of_patches(product(grad, flat.t()).reshape(patches.shape))
+        return of_x, of_weight, grad.sum(0)
+
+
+class _PatchTranspose(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        N, h, w, C = x.shape
+        outputs, k = weight.shape[1:3]
+        flat = weight.permute(0, 2, 3, 1).reshape(C, -1)  # (in, k·k·out)
+        y = x.new_empty(N, STRIDE * (h - 1) + k, STRIDE * (w - 1) + k, outputs)
+        for piece in _pieces(N, h * w * flat.shape[1]):
+            patches = product(x[piece].reshape(-1, C), flat).reshape(-1, h, w, k, k, outputs)
+            torch.add(sum_of_patches(patches), bias, out=y[piece])
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        grad = grads[0]
+        N, h, w, C = x.shape
+        k = weight.shape[-1]
+        flat = weight.permute(0, 2, 3, 1).reshape(C, -1)
+        summed = torch.promote_types(x.dtype, torch.float32)
+        of_x, of_weight = torch.empty_like(x), torch.zeros_like(flat, dtype=summed)
+        for piece in _pieces(N, h * w * flat.shape[1]):
+            patches = patches_of(grad[piece], k).reshape(-1, flat.shape[1])
+            of_weight += outer(x[piece].reshape(-1, C), patches)
+            of_x[piece] = product(patches, flat.t()).reshape(-1, h, w, C)
+        of_weight = of_weight.to(weight).reshape(C, k, k, -1).permute(0, 3, 1, 2)
+        return of_x, of_weight, grad.sum((0, 1, 2))
+
+
+# --- blocks -----------------------------------------------------------------------------------
+
+
+class _BlockTranspose(torch.autograd.Function):
+    """Forward as a convolution of stride 1 whose channels are blocks of pixels; backward as usual.
+
+    With blocks of `b` output pixels, made from blocks of `b / 2` input pixels, along one axis:
+    out[b·I + a] = Σ x[b/2·(I − s) + p] · weight[a + b·s − 2·p] over p and the shifts s.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, block: int) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        outputs, k = weight.shape[1:3]
+        taps = _taps(k, block).to(weight)  # (a, p, s, tap)
+        shifts = taps.shape[2]
+        big = torch.einsum("coij,apsi,bqtj->abostpqc", weight, taps, taps)
+        big = big.reshape(block * block * outputs, shifts, shifts, -1)
+        blocks = _to_blocks(x, block // STRIDE)
+        y = F.conv2d(_first(blocks), _first(big), bias.repeat(block * block), padding=shifts - 1)
+        return _from_blocks(_last(y), block)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = _backward(grads[0], x, weight, True)
+        assert of_x is not None
+        return _last(of_x), of_weight, of_bias, None
+
+
+def _taps(kernel: int, block: int) -> Tensor:
+    """(a, p, s, tap): 1 where output a of a block takes input p, s blocks before, by that tap.
+
+    The shifts run backwards, as torch's convolutions do.
+    """
+    fine = block // STRIDE
+    shifts = -(-(kernel - STRIDE) // block) + 1
+    taps = torch.zeros(block, fine, shifts, kernel)
+    for a in range(block):
+        for p in range(fine):
+            for s in range(shifts):
+                tap = a + block * s - STRIDE * p
+                if 0 <= tap < kernel:
+                    taps[a, p, shifts - 1 - s, tap] = 1
+    return taps
+
+
+def _to_blocks(x: Tensor, block: int) -> Tensor:
+    """(N, H, W, C) → (N, H / block, W / block, block · block · C)."""
+    N, H, W, C = x.shape
+    x = x.reshape(N, H // block, block, W // block, block, C).transpose(2, 3)
+    return x.reshape(N, H // block, W // block, -1)
+
+
+def _from_blocks(x: Tensor, block: int) -> Tensor:
+    """(N, h, w, block · block · C) → (N, h · block, w · block, C)."""
+    N, h, w, _ = x.shape
+    x = x.reshape(N, h, w, block, block, -1).transpose(2, 3)
+    return x.reshape(N, h * block, w * block, -1)

@@ -1,0 +1,68 @@
+"""Building blocks: initialisation, activation, the layer-norm GRU, multi-layer perceptrons."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from wmtk.models.kernels.elu import elu
+from wmtk.models.kernels.matmul import Linear
+
+
+def initialise(module: nn.Module) -> None:
+    """Glorot-uniform weights and zero biases, as the reference's framework does by default."""
+    for child in module.modules():
+        if isinstance(child, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
+            nn.init.xavier_uniform_(child.weight)
+            if child.bias is not None:
+                nn.init.zeros_(child.bias)
+
+
+def initialise_as_one(*parts: nn.Linear) -> None:
+    """Weights of layers whose outputs are added, as those of one layer of all their inputs."""
+    inputs, outputs = sum(part.in_features for part in parts), parts[0].out_features
+    bound = (6 / (inputs + outputs)) ** 0.5
+    for part in parts:
+        nn.init.uniform_(part.weight, -bound, bound)
+
+
+class MLP(nn.Module):
+    """`layers` hidden layers of `units`, then a linear layer to `outputs`."""
+
+    def __init__(self, inputs: int, outputs: int, layers: int, units: int) -> None:
+        super().__init__()
+        sizes = [inputs] + [units] * layers
+        self.hidden = nn.ModuleList(Linear(n, m) for n, m in pairwise(sizes))
+        self.out = Linear(sizes[-1], outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.hidden:
+            x = elu(layer(x))
+        out: Tensor = self.out(x)
+        return out
+
+
+class GRUCell(nn.Module):
+    """A GRU whose three parts are normalised together, and which remembers at first.
+
+    linear([x, h]) + bias → LayerNorm(3D) → (reset, candidate, update);
+    candidate = tanh(reset · candidate); update = sigmoid(update − 1).
+    """
+
+    update_bias = -1.0
+    epsilon = 1e-3  # of the layer norm
+
+    def __init__(self, inputs: int, size: int, *, layer_norm: bool) -> None:
+        super().__init__()
+        self.layer_norm = layer_norm
+        self.linear = Linear(inputs + size, 3 * size)
+        self.norm = nn.LayerNorm(3 * size, eps=self.epsilon) if layer_norm else nn.Identity()
+
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
+        """x (…, inputs), h (…, size) → the next h."""
+        parts = self.norm(self.linear(torch.cat([x, h], -1)))
+        reset, candidate, update = parts.chunk(3, -1)
+        candidate = torch.tanh(torch.sigmoid(reset) * candidate)
+        return torch.lerp(h, candidate, torch.sigmoid(update + self.update_bias))

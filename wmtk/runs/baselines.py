@@ -1,0 +1,162 @@
+"""What a run's returns are measured by: random play, its data, and the task's threshold.
+
+They are stored in `baselines.json` of the run directory, so that random play is measured once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wmtk.collect import RandomPolicy, evaluate, schema_of
+from wmtk.collect.env_setup import Playing, longest_episode
+from wmtk.collect.evaluator import EVALUATION
+from wmtk.datasets import Dataset, Source
+from wmtk.datasets.storage import atomic
+from wmtk.envs.known_returns import known_returns, reward_threshold
+from wmtk.errors import EnvironmentFailedError
+from wmtk.runs.metrics_log import read_metrics
+from wmtk.runs.records import RunDocument
+from wmtk.runs.run_directory import Run
+from wmtk.scores import (
+    Baselines,
+    MeanReturn,
+    ReturnComparison,
+    compare_return,
+    summarise_returns,
+)
+
+FILE = "baselines.json"
+EPISODES = 10  # of random play, where it has to be measured
+ENOUGH = 2  # random episodes in the data, from which on none are played
+MOST = 100  # random episodes of the data that are looked at
+RESAMPLES = 1000  # there may be many episodes
+
+
+class Mean(RunDocument):
+    """A stored `MeanReturn`."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    episodes: int | None
+
+    def value(self) -> MeanReturn:
+        return MeanReturn(self.mean, self.low, self.high, self.episodes)
+
+
+class BaselinesFile(RunDocument):
+    """The content of baselines.json."""
+
+    random: Mean | None
+    data: Mean | None
+    threshold: float | None
+    longest: int | None = None  # files of earlier versions lack it
+
+    def value(self) -> Baselines:
+        random, data = (None if mean is None else mean.value() for mean in (self.random, self.data))
+        return Baselines(random, data, self.threshold, self.longest)
+
+
+def read_baselines(folder: Path) -> Baselines | None:
+    """What was stored in a run directory, if anything."""
+    path = folder / FILE
+    return BaselinesFile.open(path)[0].value() if os.path.lexists(path) else None
+
+
+def store_baselines(run: Run, sources: Sequence[Source], playing: Playing | None) -> None:
+    """Measure what is not stored yet; the data is summarized again, since it may have grown.
+
+    Random play is taken from what is published of the task, else from the random episodes of the
+    data, else a few episodes of the task are played, if there is one.
+    """
+    stored = read_baselines(run.path)
+    random = stored.random if stored else None
+    if random is None:
+        random = _random(sources, playing)
+    returns = np.concatenate([source.table().total_reward for source in sources])
+    threshold = reward_threshold(playing.task) if playing else None
+    found = Baselines(random, _mean(returns), threshold, longest_episode(sources))
+    with atomic.writing(run.path):
+        document = atomic.sealed(dataclasses.asdict(found))
+        atomic.replace_file(run.path / FILE, atomic.to_bytes(document))
+
+
+def _random(sources: Sequence[Source], playing: Playing | None) -> MeanReturn | None:
+    known = known_returns(playing.task) if playing else {}
+    if known:
+        return MeanReturn(known["random"])
+    returns = [x for source in sources for x in islice(_random_episodes(source.dataset), MOST)]
+    if len(returns) >= ENOUGH or playing is None:
+        return _mean(returns)
+    try:
+        return _mean(_play(playing.as_long_as(sources)))
+    except EnvironmentFailedError as error:
+        playing.on_message(f"Random play failed: {error.message}")
+        return None
+
+
+def _random_episodes(dataset: Dataset) -> Iterator[float]:
+    """The returns of all random episodes, whatever is selected for training."""
+    for record in dataset.describe():
+        if record["provenance"].get("policy") == RandomPolicy.name:
+            yield float(record["return"])
+
+
+def _play(playing: Playing) -> Sequence[float]:
+    schema = schema_of(playing.task)
+
+    def stop(_: object) -> None:
+        if playing.stop():
+            raise KeyboardInterrupt
+
+    report = evaluate(
+        playing.task,
+        RandomPolicy(schema.action, [playing.seed, EVALUATION]),
+        episodes=EPISODES,
+        seed=playing.seed,
+        envs=EPISODES,
+        workers=playing.workers,
+        timeout=playing.timeout,
+        schema=schema,
+        longest=playing.longest,
+        on_progress=stop,
+        on_message=playing.on_message,
+    )
+    return () if report.interrupted else report.returns  # the first to end are the short ones
+
+
+def _mean(returns: Any) -> MeanReturn | None:
+    if not len(returns) or not np.isfinite(returns).all():
+        return None
+    return MeanReturn.of(summarise_returns(returns, resamples=RESAMPLES))
+
+
+# --- comparing ---
+
+
+def last_test(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The newest report of episodes that were played to test a policy."""
+    tests = [report for report in reports if report.get("eval/return") is not None]
+    return tests[-1] if tests else None
+
+
+def compare_run(run: Run) -> ReturnComparison | None:
+    """The last test of a run beside its baselines; for a world model, the mean of its data."""
+    baselines = read_baselines(run.path) or Baselines()
+    if run.kind == "model":
+        if baselines.data is None:
+            return None
+        return compare_return(baselines.data, dataclasses.replace(baselines, data=None))
+    test = last_test(read_metrics(run.path))
+    if test is None:
+        return None
+    low, high = (test.get(f"eval/return_{name}") for name in ("low", "high"))
+    result = MeanReturn(test["eval/return"], low, high, test.get("eval/episodes"))
+    return compare_return(result, baselines)

@@ -1,0 +1,61 @@
+"""config.yaml: the settings of a run, with a checksum in its first line.
+
+The checksum is in the file itself, so that settings and checksum change in one step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from wmtk.errors import ConfigError, RunError
+from wmtk.runs.records import HINT, read_file
+from wmtk.training.presets import TrainingConfig
+
+_SEAL = b"# sha256 "
+_ADVICE = b": change settings with --resume --set NAME=VALUE, not in this file\n"
+
+
+def write_settings(config: TrainingConfig) -> bytes:
+    """The content of config.yaml."""
+    return sealed(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False).encode())
+
+
+def sealed(body: bytes) -> bytes:
+    """The content of config.yaml with its checksum in the first line."""
+    return _SEAL + hashlib.sha256(body).hexdigest().encode() + _ADVICE + body
+
+
+def read_settings(path: Path, *, has_checksum: bool) -> TrainingConfig:
+    """The settings in a file. Those of older runs have no checksum."""
+    data = read_file(path)
+    start, _, body = data.partition(b"\n")
+    if (has_checksum or start.startswith(_SEAL)) and data != sealed(body):
+        raise RunError(
+            f"{path} was edited: its checksum is wrong.",
+            "Undo the edit, or restore the file from a copy of the run directory. To train on "
+            "with other settings, pass --resume --set NAME=VALUE.",
+        )
+    try:
+        values = yaml.load(data, _PlainLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        what = " ".join(str(error).split())[:200] or "it is nested too deeply"
+        raise RunError(f"{path} is not valid YAML: {what}.", HINT) from error
+    if not isinstance(values, dict):
+        raise RunError(f"{path} holds no settings.", HINT)
+    try:
+        return TrainingConfig.build(values)
+    except ConfigError as error:
+        raise RunError(f"{path}: {error.message}", HINT) from error
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Reads YAML without references, with which a few bytes may stand for gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("references are not allowed")
+        return super().compose_node(parent, index)

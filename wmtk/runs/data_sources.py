@@ -1,0 +1,85 @@
+"""What a run remembers of its data, so that it goes on with the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from wmtk.datasets import Dataset, Source
+from wmtk.datasets.schema_match import require_fit
+from wmtk.datasets.storage import atomic
+from wmtk.errors import DatasetError, RunError
+from wmtk.runs.model_spaces import spaces_of
+from wmtk.runs.run_directory import Run
+
+
+def identity(source: Source) -> dict[str, Any]:
+    """Which episodes of which version of a dataset, and how often they are drawn."""
+    table = source.table()
+    return {
+        "path": atomic.portable(source.dataset.path),
+        "id": source.dataset.id,
+        "version": source.dataset.version,
+        "weight": source.weight,
+        "episodes": len(table),
+        "steps": table.steps,
+        "selection": hashlib.sha256(table.id.tobytes()).hexdigest()[:16],
+    }
+
+
+def as_before(run: Run, sources: Sequence[Source]) -> list[Source]:
+    """The sources at the versions that a run began with; other data is refused."""
+    schema, _ = spaces_of(run)
+    for source in sources:
+        names = f"The model of {run.path} and {source.dataset.path}"
+        require_fit(schema, source.dataset.schema, names)
+    recorded: Sequence[Mapping[str, Any]] = run.about["data"]
+    if [item["id"] for item in recorded] != [source.dataset.id for source in sources]:
+        raise _other_data(run, "datasets", recorded, sources)
+    opened = [
+        _back(source, item["version"]) for source, item in zip(sources, recorded, strict=True)
+    ]
+    for source, item in zip(opened, recorded, strict=True):
+        now = identity(source)
+        for what in ("version", "weight", "selection"):
+            if now[what] != item[what]:
+                raise _other_data(run, f"{what}s", recorded, opened)
+    return opened
+
+
+def pinned(source: Source) -> Source:
+    """The source as it is now, whatever becomes of its dataset."""
+    dataset = source.dataset
+    return replace(source, dataset=Dataset.open(dataset.path, version=dataset.version))
+
+
+def _back(source: Source, version: int) -> Source:
+    """The source as it was: a dataset that has grown since is read at its earlier version."""
+    if source.dataset.version == version:
+        return source
+    try:
+        return replace(source, dataset=Dataset.open(source.dataset.path, version=version))
+    except DatasetError as error:
+        raise RunError(
+            f"{source.dataset.path} has no version {version} any more, with which the run began.",
+            "Start a new run. A tag keeps a version for good: wmtk data tag.",
+        ) from error
+
+
+def _other_data(
+    run: Run, what: str, recorded: Sequence[Mapping[str, Any]], sources: Sequence[Source]
+) -> RunError:
+    def lines(items: Sequence[Mapping[str, Any]]) -> str:
+        return "\n".join(
+            f"  {item['path']}: version {item['version']}, weight {item['weight']:g}, "
+            f"{item['episodes']} episodes, id {item['id'][:8]}"
+            for item in items
+        )
+
+    return RunError(
+        f"{run.path} was trained on other data (their {what} differ):\n{lines(recorded)}\n"
+        f"instead of\n{lines([identity(source) for source in sources])}",
+        "Resume with the same datasets, weights and selection, or start a new run.",
+    )

@@ -1,0 +1,209 @@
+"""The documents of a run directory: their schemas, and how they are read.
+
+A file that is no regular one, too large, altered or not valid raises an error that names it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from wmtk.datasets import Schema
+from wmtk.datasets.storage import atomic
+from wmtk.documents import Document, FreeForm, problems
+from wmtk.errors import CheckpointError, CorruptDatasetError, RunError, WmtkError
+
+FORMAT = 1  # of run directories
+HINT = "Restore the file from a copy of the run directory, or start a new run."
+MAX_BYTES = 2**24  # of run.json, config.yaml and the like
+MAX_METRICS_BYTES = 2**32
+
+
+def _as_path(text: str) -> str:
+    if not text or "\0" in text:
+        raise ValueError("is no path")
+    os.fsencode(text)  # a ValueError if the file system cannot have such a name
+    return text
+
+
+def _as_schema(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        Schema.from_json(value)
+    except WmtkError as error:
+        raise ValueError(error.message) from error
+    return value
+
+
+PathText = Annotated[str, AfterValidator(_as_path)]
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+def read_file(path: Path, *, limit: int = MAX_BYTES) -> bytes:
+    """The content of a regular file of a run directory."""
+    try:
+        return atomic.read_bytes(path, limit=limit)
+    except CorruptDatasetError as error:
+        raise RunError(error.message, HINT) from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror}).", HINT) from error
+
+
+class RunDocument(Document):
+    """Base of the documents of a run."""
+
+    @classmethod
+    def corrupt(cls, message: str, hint: str, path: Path) -> WmtkError:
+        return RunError(message, hint)
+
+    @classmethod
+    def open(cls, path: Path) -> tuple[Self, dict[str, Any]]:
+        """A sealed document from its file, with its schema and as plain data."""
+        data = read_file(path)
+        try:
+            content = atomic.unsealed(atomic.parse(data, path), path)
+        except CorruptDatasetError as error:
+            raise cls.corrupt(error.message, HINT, path) from error
+        return cls.read(content, path, HINT), content
+
+
+class SourceRecord(RunDocument):
+    """Data that a run is trained on."""
+
+    path: PathText
+    id: str
+    version: Count
+    weight: Annotated[float, Field(gt=0)]
+    episodes: Count
+    steps: Count
+    selection: str
+
+
+class OriginRecord(RunDocument):
+    """The run whose networks were taken over."""
+
+    run: PathText
+    step: Count
+    hash: str
+
+
+class RunRecord(RunDocument):
+    """run.json."""
+
+    format: Annotated[int, Field(ge=1)]
+    kind: Literal["model", "policy", "online"]
+    created: str
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    data: list[SourceRecord]
+    arrays: Annotated[FreeForm, Field(alias="schema"), AfterValidator(_as_schema)]
+    env: FreeForm
+    val_fraction: Annotated[float, Field(ge=0, lt=1)] | None = None
+    steps: Count | None = None
+    init: OriginRecord | None = None
+    model: OriginRecord | None = None
+    sealed_config: bool = False  # whether config.yaml has a checksum; older runs' have none
+
+    @classmethod
+    def read(cls, content: Any, path: Path, hint: str = "") -> Self:
+        written = content.get("format") if isinstance(content, dict) else None
+        if type(written) is int and written > FORMAT:
+            raise RunError(f"{path.parent} was made by a newer wmtk.", "pip install --upgrade wmtk")
+        return super().read(content, path, hint)
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if self.kind == "model" and self.val_fraction is None:
+            raise ValueError("a model run needs val_fraction")
+        if self.kind == "policy" and self.model is None:
+            raise ValueError("a policy run needs model")
+        return self
+
+
+class Ledger(RunDocument):
+    """replay.json: how much was ever played."""
+
+    episodes: Count
+    steps: Count
+
+
+class SamplerState(RunDocument):
+    """Which batches were drawn."""
+
+    seed: int
+    step: Count
+
+
+class TrainingState(RunDocument):
+    """What a checkpoint remembers besides tensors."""
+
+    sampler: SamplerState
+    best: float | None
+    steps: Count  # updates that were asked for
+    config: FreeForm
+    agent_steps: Count | None = None  # of an online run: steps that were asked for
+    owes_test: bool = False  # whether a test that was due was interrupted
+
+    @classmethod
+    def corrupt(cls, message: str, hint: str, path: Path) -> WmtkError:
+        return CheckpointError(message, hint)
+
+
+class CheckpointRecord(RunDocument):
+    """state.json of a checkpoint."""
+
+    step: Count
+    sha256: str
+    bytes: Count | None = None  # of the tensors; older checkpoints do not say
+    state: FreeForm
+
+    @classmethod
+    def corrupt(cls, message: str, hint: str, path: Path) -> WmtkError:
+        return CheckpointError(message, hint)
+
+
+class MetricsLine(RunDocument, extra="allow"):
+    """A line of metrics.jsonl: an update, and values by name; None is a number not finite."""
+
+    __pydantic_extra__: dict[str, float | None]
+    step: Count
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        values = self.__pydantic_extra__
+        for name, others in _TOGETHER.items():
+            if values.get(name) is not None:
+                for other in others:
+                    if values.get(other) is None:
+                        raise ValueError(f"{name} without {other}")
+        return self
+
+
+_TOGETHER = {
+    "eval/return": ("eval/return_std", "eval/return_min", "eval/return_max", "eval/length"),
+    "val/loss/total": ("val/loss/constant_free",),
+}
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl. A last line that a crash cut short is left out."""
+    if not os.path.lexists(path):
+        return []
+    lines = read_file(path, limit=MAX_METRICS_BYTES).split(b"\n")
+    found = []
+    for number, line in enumerate(lines, 1):
+        if number == len(lines) and not line:
+            break  # the file ends with a line break
+        try:
+            values = json.loads(line)
+            MetricsLine.model_validate(values)
+        except (ValidationError, ValueError, RecursionError) as error:
+            if number == len(lines):
+                break
+            what = problems(error) if isinstance(error, ValidationError) else "it is not JSON."
+            hint = "Delete this line to read the others, or restore the file from a copy."
+            raise RunError(f"{path}, line {number}, is damaged: {what}", hint) from error
+        found.append(values)
+    return found

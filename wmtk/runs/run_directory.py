@@ -1,0 +1,154 @@
+"""A run directory: everything about one training, in files that people and programs can read.
+
+run.json        what kind of run, its spaces, task, data and code: written once, sealed
+config.yaml     the resolved settings, with a checksum
+command.txt     how it was started, each time
+metrics.jsonl, tensorboard/, checkpoints/, pictures/, videos/, report/
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from wmtk.datasets.storage import atomic
+from wmtk.errors import RunError, WmtkError
+from wmtk.runs.checkpoint import Checkpoints
+from wmtk.runs.config_file import read_settings, write_settings
+from wmtk.runs.records import FORMAT, RunRecord, TrainingState
+from wmtk.training.presets import TrainingConfig
+from wmtk.version import code_version
+
+
+class Run:
+    """An existing run directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path = atomic.absolute(path)
+        file = path / "run.json"
+        if not path.is_dir() or not os.path.lexists(file):
+            raise RunError(
+                f"{path} is not a run directory: it has no run.json.",
+                _not_a_run(path),
+            )
+        self._record, content = RunRecord.open(file)
+        self.about: Mapping[str, Any] = content
+        self.checkpoints = Checkpoints(path / "checkpoints")
+
+    def __repr__(self) -> str:
+        try:
+            step: object = self.step
+        except WmtkError:
+            step = "damaged"
+        return f"Run({str(self.path)!r}, kind={self.kind!r}, step={step}, task={self.task!r})"
+
+    @classmethod
+    def create(cls, path: Path, kind: str, config: TrainingConfig, about: Mapping[str, Any]) -> Run:
+        """Make a run directory, whole or not at all; one that exists already is refused."""
+        path = atomic.absolute(path)
+        cls.require_vacant(path)
+        document = atomic.sealed(
+            {
+                "format": FORMAT,
+                "kind": kind,
+                "created": atomic.now(),
+                "code_version": code_version(),
+                "sealed_config": True,
+                **about,
+            }
+        )
+        with atomic.staged(path) as folder, atomic.writing(path):
+            folder.mkdir()
+            atomic.write_file(folder / "config.yaml", write_settings(config))
+            atomic.write_file(folder / "run.json", atomic.to_bytes(document, indent=1))
+            atomic.sync(folder)
+        return cls(path)
+
+    @staticmethod
+    def require_vacant(path: Path) -> None:
+        """Refuse a path at which there is something already, or inside of a dataset."""
+        path = atomic.absolute(path)
+        inside = next((p for p in path.parents if (p / "zarr.json").is_file()), None)
+        if inside is not None:
+            message = f"{path} lies in the dataset {inside}."
+            raise RunError(message, "Choose another --out, beside the dataset.")
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            return
+        hint = "Pass --resume to go on with it, or choose another --out."
+        if not (path / "run.json").exists():
+            hint = "It is no run directory. Choose another --out."
+        raise RunError(f"{path} exists already.", hint)
+
+    @property
+    def kind(self) -> str:
+        return str(self.about["kind"])
+
+    @property
+    def task(self) -> str:
+        """The name of the task that the run is of; empty for data without one."""
+        env: Mapping[str, Any] = self.about.get("env", {})
+        return str(env.get("task") or env.get("env_id") or "")
+
+    @property
+    def has_actor(self) -> bool:
+        """Whether its checkpoints hold a policy."""
+        return self.kind in ("policy", "online")
+
+    @property
+    def step(self) -> int:
+        """How many updates the newest checkpoint has seen."""
+        return self.checkpoints.step_of("latest") or 0
+
+    def state(self) -> TrainingState | None:
+        """What the newest checkpoint remembers; None before the first one."""
+        return self.checkpoints.training_state() if self.step else None
+
+    @property
+    def settings(self) -> TrainingConfig:
+        """The settings in config.yaml."""
+        return read_settings(self.path / "config.yaml", has_checksum=self._record.sealed_config)
+
+    def config(self) -> dict[str, Any]:
+        """The settings as plain data."""
+        return self.settings.model_dump(mode="json")
+
+    def change_config(self, config: TrainingConfig) -> dict[str, tuple[Any, Any]]:
+        """Continue with other settings; the checkpoints keep those they were made with.
+
+        Returns the old and the new value of each setting that changes, by dotted name.
+        """
+        changed = self.settings.differences(config)
+        if changed:
+            with atomic.writing(self.path):
+                atomic.replace_file(self.path / "config.yaml", write_settings(config))
+        return changed
+
+    def note_command(self) -> None:
+        """Add the command that is running to command.txt."""
+        with atomic.writing(self.path), atomic.open_to_append(self.path / "command.txt") as file:
+            file.write(f"{atomic.now()}  {shlex.join(sys.argv)}\n")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training in the same directory."""
+        with atomic.lock_held(self.path, exclusive=True) as granted:
+            if not granted:
+                raise RunError(
+                    f"Another process is training in {self.path}.",
+                    "Wait until it has finished, or choose another --out.",
+                )
+            self.checkpoints.remove_unfinished()
+            atomic.remove_staged(self.path)
+            yield
+
+
+def _not_a_run(path: Path) -> str:
+    """What to do about a path that is not a run directory."""
+    if (path / "zarr.json").is_file():
+        return "It is a dataset. Give the run directory of a model that was trained on it."
+    return "Give the folder that a training command wrote to with --out."

@@ -1,0 +1,106 @@
+"""Reading a safetensors file that may be damaged or forged: sizes and checksum come first."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from safetensors.torch import load
+from torch import Tensor
+
+from wmtk.datasets.storage import atomic
+from wmtk.documents import Document
+from wmtk.errors import CheckpointError, CorruptDatasetError, WmtkError
+
+MAX_HEADER_BYTES = 2**24
+Size = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class TensorEntry(Document):
+    """What the header of a file says of a tensor."""
+
+    shape: list[Size]
+    data_offsets: Annotated[list[Size], Field(min_length=2, max_length=2)]
+
+    @classmethod
+    def corrupt(cls, message: str, hint: str, path: Path) -> WmtkError:
+        return CheckpointError(message, hint)
+
+
+def read(path: Path, *, sha256: str, size: int | None) -> dict[str, Tensor]:
+    """All tensors of a file with this checksum."""
+    with _opened(path, size) as file:
+        _require_hash(path, file, sha256)
+        file.seek(0)
+        data = file.read()
+    try:
+        return load(data)
+    except Exception as error:  # the checksum matches: it was written this way
+        raise CheckpointError(f"{path} holds no tensors ({error}).") from error
+
+
+def verify(path: Path, *, sha256: str, size: int | None) -> None:
+    """Raise unless the file has this checksum."""
+    with _opened(path, size) as file:
+        _require_hash(path, file, sha256)
+
+
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor, from the header alone."""
+    with _opened(path, None) as file:
+        header = _header(path, file)
+    return {name: tuple(entry.shape) for name, entry in header.items()}
+
+
+@contextmanager
+def _opened(path: Path, size: int | None) -> Iterator[BufferedReader]:
+    """The file, if it has the size that was recorded, and that its header declares."""
+    try:
+        with os.fdopen(atomic.open_regular(path), "rb") as file:
+            found = os.fstat(file.fileno()).st_size
+            if size is not None and found != size:
+                raise CheckpointError(f"{path} has {found} bytes instead of {size}.")
+            declared = _declared(path, file)
+            if found != declared:
+                raise CheckpointError(f"{path} has {found} bytes; its header says {declared}.")
+            file.seek(0)
+            yield file
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path} is missing.") from error
+    except CorruptDatasetError as error:
+        raise CheckpointError(error.message) from error
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read ({error.strerror}).") from error
+
+
+def _declared(path: Path, file: BufferedReader) -> int:
+    """How long the file must be, by its header."""
+    header = _header(path, file)
+    ends = [entry.data_offsets[-1] for entry in header.values()]
+    return file.tell() + max(ends, default=0)
+
+
+def _header(path: Path, file: BufferedReader) -> dict[str, TensorEntry]:
+    """The entry of each tensor; the file is then at the first tensor."""
+    file.seek(0)
+    start = file.read(8)
+    length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+    if length > MAX_HEADER_BYTES:
+        raise CheckpointError(f"{path} has a header of {length} bytes.")
+    header = atomic.parse(file.read(length), path)
+    if not isinstance(header, dict):
+        raise CheckpointError(f"{path} has no header.")
+    header.pop("__metadata__", None)
+    return {name: TensorEntry.read(entry, path) for name, entry in header.items()}
+
+
+def _require_hash(path: Path, file: BufferedReader, sha256: str) -> None:
+    if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+        raise CheckpointError(f"{path} was altered: its checksum is wrong.")

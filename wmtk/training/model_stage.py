@@ -1,0 +1,175 @@
+"""The second stage: a world model from datasets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from wmtk.agent.open_loop import CONTEXT, HORIZON, open_loop_windows, save_picture
+from wmtk.agent.saved_sizes import require_saved_sizes
+from wmtk.collect.env_setup import Playing
+from wmtk.datasets import Batch, Source
+from wmtk.errors import UsageError
+from wmtk.models.rssm import State
+from wmtk.models.schedules import Linear
+from wmtk.models.world_model import Inputs
+from wmtk.runs.baselines import store_baselines
+from wmtk.runs.data_sources import as_before, identity
+from wmtk.runs.metrics_log import MetricsLog
+from wmtk.runs.model_spaces import require_same_observations
+from wmtk.runs.run_directory import Run
+from wmtk.runs.state_tensors import own_randomness
+from wmtk.training.arguments import require_arguments
+from wmtk.training.loop import Loop, Report, Watch, existing_run, kept, train
+from wmtk.training.loop import TrainProgress as TrainProgress
+from wmtk.training.memory import exhaustion_explained
+from wmtk.training.model_trainer import ModelTrainer
+from wmtk.training.precision import settled
+from wmtk.training.presets import TrainingConfig
+from wmtk.training.samplers import fixed_batches, make_sampler, require_same_spaces, require_window
+
+VAL_FRACTION = 0.1
+CHOICE = 8  # windows, of which the longest are shown in pictures
+
+
+def train_model(
+    sources: Sequence[Source],
+    out: Path,
+    config: TrainingConfig,
+    *,
+    steps: int,
+    seed: int | None = None,
+    val_fraction: float | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    task: Playing | None = None,
+    on_progress: Callable[[TrainProgress], None] = lambda _: None,
+    on_note: Callable[[str], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Train a world model for `steps` updates in all, in a run directory.
+
+    `resume` goes on with a run that is there already, with these settings, and with its own seed
+    and held-out episodes. `stop` is asked after every update; if it says so, a checkpoint is
+    saved and training ends early. What cannot work is refused before anything is written. `task` is
+    the task of the data, to measure random play where its return is not known. `on_note` is called
+    with what becomes of images that do not fit the networks.
+    """
+    device = require_arguments(config, steps, device)
+    sources = [Source.of(source) for source in sources]
+    if not sources:
+        raise UsageError("There is no data to train on.", "Give at least one dataset.")
+    config = settled(config, device)
+    run = existing_run(out, "model", resume=resume)
+    if run is not None:
+        require_same_observations(run, config)
+        require_saved_sizes(run, config)
+        sources = as_before(run, sources)
+    observations = config.data.observations(sources[0].dataset.schema)
+    require_same_spaces(sources, observations.sources)
+    seed = int(kept(run, "seed", seed, 0))
+    fraction = float(kept(run, "val_fraction", val_fraction, VAL_FRACTION))
+    sampler = make_sampler(config.data, sources, seed, val_fraction=fraction)
+    require_window(config.data.length, sampler.sources)
+    count = config.cadence.held_out_batches if fraction else 0
+    held = fixed_batches(config.data, sources, seed, fraction, count)
+    wide = config.data.changed({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
+    (shown,) = fixed_batches(wide, sources, seed, fraction, 1)
+    dataset = sources[0].dataset
+    torch.manual_seed(seed)
+    trainer = ModelTrainer(config, dataset.schema, torch.device(device))
+    about = {
+        "seed": seed,
+        "val_fraction": fraction,
+        "data": [identity(source) for source in sources],
+        "schema": dataset.schema.to_json(),
+        "env": dict(dataset.env),
+    }
+    for note in observations.notes:
+        on_note(note)
+    begun = run or Run.create(out, "model", config, about)
+    stage = ModelStage(begun, config, trainer, held, lambda: shown)
+    loop = Loop(begun, config, stage, sampler, Watch(on_progress, stop, on_note))
+    with exhaustion_explained(trainer, config.data):
+        train(loop, begun, steps, resumed=run is not None)
+    if begun.step >= steps:
+        store_baselines(begun, sources, task)
+    return begun
+
+
+class ModelStage:
+    """A model trainer with an eye on held-out data."""
+
+    interrupted = False  # it plays no tests
+
+    def __init__(
+        self,
+        run: Run,
+        config: TrainingConfig,
+        trainer: ModelTrainer,
+        held: Sequence[Batch],
+        shown: Callable[[], Batch],
+    ) -> None:
+        self._run, self._config, self.trainer = run, config, trainer
+        self._held, self._shown = held, shown
+
+    def learn(self, batch: Batch, step: int) -> tuple[Inputs, State, Mapping[str, Tensor]]:
+        """One gradient step: the batch as tensors, its states (B, T, …), and what to log."""
+        inputs = self.trainer.inputs(batch)
+        return inputs, *self.trainer.update(inputs, step)
+
+    def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
+        return self.learn(batch, step)[-1]
+
+    def report(self, metrics: Mapping[str, Tensor]) -> Report:
+        values = self.trainer.report([metrics])
+        named = {f"train/{name}": value for name, value in values.items()}
+        named["train/rate/model"] = self.trainer.rate
+        return Report(named, self.trainer.terms(values))
+
+    def look(
+        self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
+    ) -> float | None:
+        cadence = self._config.cadence
+        loss = None
+        if self._held and (last or step % cadence.evaluate == 0):
+            loss = self._evaluate(log, step)
+        if last or step % cadence.picture == 0:
+            self._draw(log, step)
+        return loss
+
+    def _evaluate(self, log: MetricsLog, step: int) -> float:
+        """Report the held-out loss."""
+        with own_randomness():
+            inputs = (self.trainer.inputs(batch) for batch in self._held)
+            values = self.trainer.report([self.trainer.evaluate(x, step) for x in inputs])
+        log.scalars(step, {f"val/{name}": value for name, value in values.items()})
+        return values["loss/total"]
+
+    def _draw(self, log: MetricsLog, step: int) -> None:
+        """An open-loop picture of held-out windows or, without any, of some that are learnt."""
+        side = "val" if self._held else "train"
+        with own_randomness():
+            found = open_loop_windows(self.trainer.model, self.trainer.inputs(self._shown()))
+        for key, windows in found.items():
+            picture = windows.picture()
+            log.image(step, f"{side}/open_loop/{key}", picture)
+            log.film(step, f"{side}/open_loop_film/{key}", windows.film())
+            save_picture(self._run.path / "pictures", key, step, picture)
+
+    def advice(self) -> str:
+        rate = self._config.optimizer.rate
+        if isinstance(rate, Linear):
+            lower = rate.changed({"start": rate.start / 3, "end": rate.end / 3})
+            return f"--set 'optimizer.rate={json.dumps(lower.model_dump())}'"
+        return f"--set optimizer.rate={rate / 3:.1g}"
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.trainer.tensors()
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        self.trainer.restore(tensors)

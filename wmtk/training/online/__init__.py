@@ -1,0 +1,1 @@
+"""The online agent: collect, train the model, train the policy, repeat."""

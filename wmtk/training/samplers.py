@@ -1,0 +1,130 @@
+"""The data side of training: which windows are drawn from which episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from wmtk.config import Config
+from wmtk.datasets import Batch, Schema, SequenceSampler, Source, all_of, split
+from wmtk.datasets.schema_match import require_fit
+from wmtk.errors import UsageError
+from wmtk.observations import IMAGE_SIZE, ObsCodec, key_names
+
+_MIB = 2**20
+
+
+# The settings of `DataConfig` that a trained model is bound to.
+OBSERVATIONS = ("image_size", "obs_keys", "as_image", "as_vector", "image_range")
+Names = Annotated[tuple[str, ...], BeforeValidator(key_names)]
+
+
+class DataConfig(Config):
+    """How batches are drawn."""
+
+    batch_size: int = Field(50, ge=1)  # B
+    length: int = Field(50, ge=2)  # L
+    uniform_over: Literal["episodes", "steps"] = "episodes"
+    memory_mb: int = Field(512, ge=0)  # decoded data that is kept
+    # What a model sees of the observations; it acts, and is looked at, with the same.
+    image_size: int = Field(IMAGE_SIZE, ge=1)  # images of other sizes are resized to it
+    obs_keys: Names = ()  # the keys to use, or with a "-" before them to leave out; empty: all
+    as_image: Names = ()  # keys of small images, which are learned as vectors otherwise
+    as_vector: Names = ()  # keys of images that are learned as vectors
+    # Black and white in images of floats or integers whose space has no bounds.
+    image_range: tuple[float, float] | None = None
+
+    def observations(self, schema: Schema) -> ObsCodec:
+        """Rows of such data → what a model takes."""
+        return ObsCodec(
+            schema.obs,
+            image_size=self.image_size,
+            obs_keys=self.obs_keys,
+            as_image=self.as_image,
+            as_vector=self.as_vector,
+            image_range=self.image_range,
+        )
+
+
+def make_sampler(
+    config: DataConfig,
+    sources: Sequence[Source],
+    seed: int,
+    *,
+    val_fraction: float = 0.0,
+    held_out: bool = False,
+) -> SequenceSampler:
+    """A sampler over one side of the train/validation split of every source."""
+    chosen = [_side(source, val_fraction, held_out) for source in sources]
+    _require_episodes(sources, chosen)
+    return SequenceSampler(
+        chosen,
+        batch_size=config.batch_size,
+        length=config.length,
+        seed=seed,
+        uniform_over=config.uniform_over,
+        memory=config.memory_mb * _MIB,
+        observations=config.observations(sources[0].dataset.schema),
+    )
+
+
+def fixed_batches(
+    config: DataConfig, sources: Sequence[Source], seed: int, fraction: float, count: int
+) -> list[Batch]:
+    """The first batches of what is held out: always the same ones, so that losses compare.
+
+    With a fraction of 0, nothing is, and they are of what is learnt.
+    """
+    # They are drawn once: what is decoded on the way need not be kept.
+    frugal = config.changed({"memory_mb": 0})
+    held_out = fraction > 0
+    sampler = make_sampler(frugal, sources, seed, val_fraction=fraction, held_out=held_out)
+    return [sampler.sample(number) for number in range(count)]
+
+
+def require_same_spaces(sources: Sequence[Source], keys: Collection[str]) -> None:
+    """Refuse a mix of datasets that one model cannot see, by these keys, or act in."""
+    first = sources[0].dataset
+    for source in sources[1:]:
+        other = source.dataset
+        names = f"{first.path} and {other.path}"
+        require_fit(first.schema.only(keys), other.schema, names)
+        first.schema.require_same_arrays(other.schema, names, obs=keys)
+
+
+def _side(source: Source, fraction: float, held_out: bool) -> Source:
+    """What the source selects, on one side of the split."""
+    side = split(fraction, held_out=held_out)
+    return replace(source, select=all_of(source.select, side) if source.select else side)
+
+
+def _require_episodes(sources: Sequence[Source], sides: Sequence[Source]) -> None:
+    for source, side in zip(sources, sides, strict=True):
+        path = source.dataset.path
+        if source.may_be_empty:
+            continue
+        if not len(source.table()):
+            raise UsageError(
+                f"{path} has no episode to train on, of {len(source.dataset)}.",
+                "Collect some first, or relax the selection.",
+            )
+        if not len(side.table()):
+            raise UsageError(
+                f"{path} has too few episodes to hold some out for validation.",
+                "Collect more, or train on all of them with --val-fraction 0.",
+            )
+
+
+def require_window(length: int, sources: Sequence[Source]) -> None:
+    """Refuse data that does not fill a single window."""
+    tables = [source.table() for source in sources]
+    rows = sum(table.steps + len(table) for table in tables)
+    if rows < length:
+        names = ", ".join(str(source.dataset.path) for source in sources)
+        raise UsageError(
+            f"{names}: {rows} rows are fewer than one window of {length}.",
+            f"Collect more, or set a shorter window: --set data.length={max(rows // 2, 2)}.",
+        )
