@@ -19,9 +19,10 @@ from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.run_directory import Run
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
-from wmtk.training.presets import TrainingConfig, training_config
+from wmtk.training.presets import training_config
 
 MODEL = (
     "no-layer-norm",

@@ -36,7 +36,7 @@ PARTS = ("speed", "memory")
 
 
 Contender = Callable[[int, Path], Measured]
-MINARI = {"Minari": "rgb", "Minari, grey screens": "grayscale"}
+MINARI = {"Minari": "rgb", "Minari, gray screens": "grayscale"}
 
 
 Key = tuple[str, int]  # a contender and its number of environments

@@ -59,7 +59,7 @@ def measure(codec: Zstd | Zlib, images: NDArray[np.uint8], rows: int) -> tuple[i
     return sum(map(len, encoded)), encoding, min(seconds(decode) for _ in range(PASSES))
 
 
-def compare(paths: dict[str, Path], colour: str, count: int) -> Table:
+def compare(paths: dict[str, Path], color: str, count: int) -> Table:
     games = {game: first_rows(path, count) for game, path in paths.items()}
     raw = sum(images.nbytes for images in games.values())
     row_bytes = raw / sum(map(len, games.values()))
@@ -69,7 +69,7 @@ def compare(paths: dict[str, Path], colour: str, count: int) -> Table:
         f"Encode and decode: MB/s of raw frames. Window: microseconds to decode the chunks that a "
         f"window of {WINDOW} rows touches on average."
     )
-    table = Table(f"Codecs, {colour}", columns, note)
+    table = Table(f"Codecs, {color}", columns, note)
     codecs = [("zlib 6 (npz)", Zlib(6), count)]
     codecs += [(f"zstd {level}", Zstd(level), rows) for rows in CHUNK_ROWS for level in LEVELS]
     for name, codec, rows in codecs:
@@ -99,8 +99,8 @@ def main() -> None:
     args = parser.parse_args()
     console = Console(width=None if Console().is_terminal else 160)
     tables = []
-    for colour in frames.COLOURS:
-        tables.append(compare(frames.played(args.folder, colour, args.steps), colour, args.rows))
+    for color in frames.COLORS:
+        tables.append(compare(frames.played(args.folder, color, args.steps), color, args.rows))
         tables[-1].show(console)
     if args.markdown:
         write_markdown(args.markdown, "codecs", tables)

@@ -56,7 +56,7 @@ def arguments() -> argparse.Namespace:
     add("--large", type=int, default=2_000_000, help="of the large dataset (default: 2,000,000)")
     add("--quick", action="store_true", help="6,000 and 30,000 steps, few repetitions")
     add("--only", nargs="+", choices=PARTS, default=PARTS, help="measure only these")
-    add("--colours", nargs="+", choices=list(frames.COLOURS), default=list(frames.COLOURS))
+    add("--colors", nargs="+", choices=list(frames.COLORS), default=list(frames.COLORS))
     add("--folder", type=Path, default=default, help=f"for the data (default: {default})")
     add("--json", type=Path, metavar="FILE", help="write the tables as JSON")
     add("--markdown", type=Path, metavar="FILE", help="put the tables into this file")
@@ -86,46 +86,46 @@ def main() -> None:
     show(machine())
     played = {}
     sources = {}
-    for colour in args.colours:
-        say(f"{colour}: playing, or using what was played")
-        played[colour] = frames.played(args.folder, colour, args.steps)
-        sources[colour] = args.folder / f"mixed-{colour}-{args.steps}.zarr"
-        games = [Dataset.open(path) for path in played[colour].values()]
-        frames.build(sources[colour], colour, frames.mixed(games))
+    for color in args.colors:
+        say(f"{color}: playing, or using what was played")
+        played[color] = frames.played(args.folder, color, args.steps)
+        sources[color] = args.folder / f"mixed-{color}-{args.steps}.zarr"
+        games = [Dataset.open(path) for path in played[color].values()]
+        frames.build(sources[color], color, frames.mixed(games))
     if "resident" in args.only:
         note = "Milliseconds per batch of 50 × 50, median (quartiles)."
         columns = ("frames", "reader", "processor time", "ratio", "by the clock", "ratio ")
         table = Table("Batches from memory", columns, note)
-        for colour, source in sources.items():
-            say(f"{colour}: from memory")
-            sampling.resident(source, colour, 10 if quick else 60, table, targets)
+        for color, source in sources.items():
+            say(f"{color}: from memory")
+            sampling.resident(source, color, 10 if quick else 60, table, targets)
         show(table)
     if "streaming" in args.only:
-        for colour, source in sources.items():
-            say(f"{colour}: from disk")
+        for color, source in sources.items():
+            say(f"{color}: from disk")
             rounds = 2 if quick else 5
-            show(sampling.streaming(source, colour, args.folder, rounds, 4, targets))
+            show(sampling.streaming(source, color, args.folder, rounds, 4, targets))
     if "training" in args.only:
         say("beside training")
         steps = {0.05: 5, 0.2: 2} if quick else {0.05: 60, 0.5: 20, 9.0: 3}
-        colour = args.colours[-1]
-        show(sampling.training(sources[colour], colour, steps, targets))
+        color = args.colors[-1]
+        show(sampling.training(sources[color], color, steps, targets))
     if "sizes" in args.only:
-        for colour, paths in played.items():
-            say(f"{colour}: size on disk")
-            show(sizes.sizes(paths, colour, args.folder, targets))
+        for color, paths in played.items():
+            say(f"{color}: size on disk")
+            show(sizes.sizes(paths, color, args.folder, targets))
     if "growth" in args.only:
-        colour = args.colours[0]
-        big = args.folder / f"large-{colour}-{args.large}.zarr"
-        small = args.folder / f"small-{colour}-{args.large // 100}.zarr"
+        color = args.colors[0]
+        big = args.folder / f"large-{color}-{args.large}.zarr"
+        small = args.folder / f"small-{color}-{args.large // 100}.zarr"
         say(f"building {args.large:,} steps")
-        frames.build(small, colour, frames.variations(sources[colour], args.large // 100))
-        frames.build(big, colour, frames.variations(sources[colour], args.large))
+        frames.build(small, color, frames.variations(sources[color], args.large // 100))
+        frames.build(big, color, frames.variations(sources[color], args.large))
         say("opening and sampling them")
         show(growth.large(big, 3 if quick else 7, 20 if quick else 500, targets))
         say("appending to them")
         count = 8 if quick else 128
-        source = sources[colour]
+        source = sources[color]
         show(growth.appending(small, big, source, count, args.folder, targets))
     say("done")
     targets.show(console)

@@ -25,39 +25,39 @@ if TYPE_CHECKING:
 
 # From nearly still pictures (Pong) to ones that move as a whole (Enduro).
 GAMES = ("pong", "breakout", "ms_pacman", "seaquest", "qbert", "enduro")
-COLOURS = {"grey": 1, "rgb": 3}  # channels
+COLORS = {"gray": 1, "rgb": 3}  # channels
 ACTION = ArraySpec("discrete", (), "int64", 0, 17)
 APPENDED_STEPS = 1000  # at least, in one append
 
 
-def schema(colour: str) -> Schema:
-    image = ArraySpec("box", (64, 64, COLOURS[colour]), "uint8", 0, 255)
+def schema(color: str) -> Schema:
+    image = ArraySpec("box", (64, 64, COLORS[color]), "uint8", 0, 255)
     return Schema({"image": image}, ACTION)
 
 
-def played(folder: Path, colour: str, steps: int) -> dict[str, Path]:
+def played(folder: Path, color: str, steps: int) -> dict[str, Path]:
     """One dataset per game with together at least `steps` steps, played unless they exist."""
     each = -(-steps // len(GAMES))
-    paths = {game: folder / f"{game}-{colour}-{each}.zarr" for game in GAMES}
+    paths = {game: folder / f"{game}-{color}-{each}.zarr" for game in GAMES}
     todo = [(game, path) for game, path in paths.items() if not path.exists()]
     if todo:
         folder.mkdir(parents=True, exist_ok=True)
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-            tasks = [pool.submit(_play, game, path, colour, each) for game, path in todo]
+            tasks = [pool.submit(_play, game, path, color, each) for game, path in todo]
             for task in tasks:
                 task.result()
     return paths
 
 
-def _play(game: str, path: Path, colour: str, steps: int) -> None:
+def _play(game: str, path: Path, color: str, steps: int) -> None:
     from wmtk.envs.atari import AtariEnv
     from wmtk.envs.options import AtariOptions
 
-    env = AtariEnv(game, AtariOptions(rgb=colour == "rgb"))
+    env = AtariEnv(game, AtariOptions(rgb=color == "rgb"))
     rng = np.random.default_rng(0)
     staging = path.with_suffix(".part")
     shutil.rmtree(staging, ignore_errors=True)
-    with Dataset.create(staging, schema(colour), env={"id": game}) as dataset:
+    with Dataset.create(staging, schema(color), env={"id": game}) as dataset:
         seed: int | None = 0  # seeds the emulator; later episodes go on from there
         while dataset.num_steps < steps:
             dataset.append(_episode(env, game, rng, seed, steps - dataset.num_steps))
@@ -113,13 +113,13 @@ def in_batches(episodes: Iterable[Episode], steps: int = APPENDED_STEPS) -> Iter
         yield batch
 
 
-def build(path: Path, colour: str, episodes: Iterable[Episode]) -> None:
+def build(path: Path, color: str, episodes: Iterable[Episode]) -> None:
     """A dataset of `episodes` at `path`, appended and compacted as in a long run."""
     if path.exists():
         return
     staging = path.with_suffix(".part")
     shutil.rmtree(staging, ignore_errors=True)
-    with Dataset.create(staging, schema(colour)) as dataset:
+    with Dataset.create(staging, schema(color)) as dataset:
         for batch in in_batches(episodes):
             dataset.append(batch)
         dataset.compact()

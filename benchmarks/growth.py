@@ -35,7 +35,7 @@ def large(path: Path, runs: int, batches: int, targets: Targets) -> Table:
         f"{len(dataset.parts):,} parts, {megabytes(dataset.stored_bytes)} MB on disk, "
         f"{megabytes(dataset.raw_bytes)} MB decoded."
     )
-    table = Table("A large dataset in a new process, grey", ("what", "measured"), note)
+    table = Table("A large dataset in a new process, gray", ("what", "measured"), note)
     opened = [_fresh("open", path) for _ in range(runs)]
     for what, key in (
         ("opening", "opened"),

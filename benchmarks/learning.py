@@ -33,31 +33,31 @@ from wmtk.viz.metrics.bootstrap import Estimate
 from wmtk.viz.plots.curves import COLORS, Curve, Panel, curve_chart
 
 SEEDS = (0, 1, 2)
-FALLING = {"optimizer.rate": '{"start": 1e-3, "end": 1e-4, "steps": 16000}'}
+FALLING = {"optimizer.lr": '{"start": 1e-3, "end": 1e-4, "steps": 16000}'}
 ONLINE = {
-    "optimizer.rate": '{"start": 1e-3, "end": 1e-4, "steps": 11000}',
+    "optimizer.lr": '{"start": 1e-3, "end": 1e-4, "steps": 11000}',
     "online.evaluate": 2000,
     "online.episodes": 50,
 }
 # With less entropy at first, one seed of three stops to explore before it has seen enough.
-CURIOUS = ONLINE | {"behaviour.entropy": '{"start": 1e-2, "end": 1e-3, "steps": 6000}'}
+CURIOUS = ONLINE | {"behavior.entropy": '{"start": 1e-2, "end": 1e-3, "steps": 6000}'}
 CARTPOLE = {
     "model.discount_scale": 0,
     "model.image_scale": 10,
     "model.kl_scale": 1,
     "model.discount": 0.97,
     "model.rssm.deter": 200,
-    "optimizer.rate": '{"start": 1e-3, "end": 2e-4, "steps": 11000}',
-    "behaviour.horizon": 12,
-    "behaviour.entropy": '{"start": 0.03, "end": 0.001, "steps": 6000}',
-    "behaviour.actor.rate": 1e-4,
+    "optimizer.lr": '{"start": 1e-3, "end": 2e-4, "steps": 11000}',
+    "behavior.horizon": 12,
+    "behavior.entropy": '{"start": 0.03, "end": 0.001, "steps": 6000}',
+    "behavior.actor.lr": 1e-4,
     "data.batch_size": 6,
     "data.length": 16,
-    "online.every": 2,
+    "online.train_every": 2,
     "online.envs": 2,
     "online.pretrain": 500,
     "online.evaluate": 2500,
-    "cadence.picture": 5000,
+    "logging.image_every": 5000,
 }
 # Smaller batches than the preset's for Atari, and shorter dreams; rewards that weigh more, since a
 # model of this size leaves them out at first.
@@ -67,26 +67,26 @@ BOXING = {
     "model.reward_scale": 10,
     "model.discount": 0.97,
     "model.rssm.deter": 200,
-    "optimizer.rate": '{"start": 1e-3, "end": 2e-4, "steps": 80000}',
-    "behaviour.horizon": 10,
-    "behaviour.entropy": '{"start": 3e-3, "end": 1e-3, "steps": 40000}',
+    "optimizer.lr": '{"start": 1e-3, "end": 2e-4, "steps": 80000}',
+    "behavior.horizon": 10,
+    "behavior.entropy": '{"start": 3e-3, "end": 1e-3, "steps": 40000}',
     "data.batch_size": 6,
     "data.length": 12,
-    "online.every": 3,
+    "online.train_every": 3,
     "online.envs": 4,
     "online.prefill": 7000,
     "online.pretrain": 1000,
     "online.evaluate": 25000,
     "online.episodes": 4,
-    "cadence.picture": 10000,
+    "logging.image_every": 10000,
 }
-KEPT = {"cadence.checkpoint": 2000, "cadence.keep": 100}  # to draw a curve of
+KEPT = {"logging.checkpoint_every": 2000, "logging.keep_checkpoints": 100}  # to draw a curve of
 IMAGES = Path("docs/images")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A task and how it is learnt; with `policy` updates offline, from random play."""
+    """A task and how it is learned; with `policy` updates offline, from random play."""
 
     title: str
     task: str
@@ -129,7 +129,7 @@ EXPERIMENTS = {
         policy=8_000,
         settings=FALLING,
     ),
-    # Too little data, and a long training against what was learnt from it.
+    # Too little data, and a long training against what was learned from it.
     "exploited-catch": Experiment(
         "Catch, from 2,000 steps", CATCH, 2_000, "few.zarr", model=4_000, policy=12_000
     ),
@@ -220,7 +220,7 @@ class Lab:
         return json.loads(path.read_text())
 
     def minutes(self, *runs: str) -> float:
-        """How long runs have learnt on the clock, breaks left out."""
+        """How long runs have learned on the clock, breaks left out."""
         return sum(minutes_of(read_metrics(self.folder / run)) for run in runs)
 
 
@@ -235,7 +235,7 @@ def minutes_of(reports: Sequence[Mapping[str, Any]]) -> float:
 
 
 def learn(lab: Lab, name: str, seed: int) -> Outcome:
-    """One seed of an experiment: what is learnt from it, tested in new episodes."""
+    """One seed of an experiment: what is learned from it, tested in new episodes."""
     return (_offline if EXPERIMENTS[name].policy else _online)(lab, name, seed)
 
 
@@ -377,7 +377,7 @@ def _first(values: Estimate, count: int) -> Estimate:
 
 
 def _dashed(curve: Curve) -> Curve:
-    """The same without a name: the colour is that of the seed."""
+    """The same without a name: the color is that of the seed."""
     return Curve("", curve.values, curve.color, dashed=True)
 
 

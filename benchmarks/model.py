@@ -2,13 +2,13 @@
 
     python benchmarks/model.py                      all, half an hour, and 3 GB to install once
     python benchmarks/model.py --quick              the same at a small size, about 3 minutes
-    python benchmarks/model.py --only full16 full50 with behaviour
+    python benchmarks/model.py --only full16 full50 with behavior
 
 `model16` and `model50` are the world model's update alone; in `full16` and `full50` that of actor
 and critic follows, with 15 imagined steps from every state of the batch, and Reinforce.
 
 One update is forward, backward, clipping and Adam, at the sizes of the paper's Atari agent: 64 × 64
-grey pixels, 18 actions, 32 × 32 latents, 600 deterministic and hidden units, convolutions of depth
+gray pixels, 18 actions, 32 × 32 latents, 600 deterministic and hidden units, convolutions of depth
 48, heads of 4 × 400 with one for the discount. Every contender has a process of its own, gets the
 same batch and the same number of threads, warms up, and then waits for its turn: in each round all
 of them make one update, in random order, so that the ratios hold also on a machine that does
@@ -61,10 +61,10 @@ FASTER = {  # than a peer, at least so many times
     "full16": {"sheeprl": 1.7, "dreamerv2": 1.5},
     "full50": {"sheeprl": 2.6, "dreamerv2": 1.5},
 }
-FASTER_BEHAVIOUR = {"full50": {"sheeprl": 2.8, "dreamerv2": 1.3}}
+FASTER_BEHAVIOR = {"full50": {"sheeprl": 2.8, "dreamerv2": 1.3}}
 LARGEST = {"full50": 4.5}  # peak memory in GB, at most
 LEANER = {"model50": {"sheeprl": 75}}  # peak memory, at most so many per cent of a peer's
-FULL_RATE = 20  # updates of model and behaviour a second, at least, of the preset tiny
+FULL_RATE = 20  # updates of model and behavior a second, at least, of the preset tiny
 PARTS = (*FASTER, "tiny")
 POLICY = "wmtk.training.policy_trainer"
 RATES = ("product", "convolution")  # that run_machine.py measures
@@ -117,10 +117,10 @@ def _judge(part: str, shape: Shape, rounds: list[Round], targets: Targets) -> No
         if peer in rounds[0]:
             faster = _ratio(rounds, peer, lambda turn: turn.seconds)
             targets.at_least(f"{part}, {shape}: faster than {peer}", faster, least)
-    for peer, least in FASTER_BEHAVIOUR.get(part, {}).items():
+    for peer, least in FASTER_BEHAVIOR.get(part, {}).items():
         if peer in rounds[0]:
-            faster = _ratio(rounds, peer, _behaviour)
-            targets.at_least(f"{part}, behaviour: faster than {peer}", faster, least)
+            faster = _ratio(rounds, peer, _behavior)
+            targets.at_least(f"{part}, behavior: faster than {peer}", faster, least)
     if (most := LARGEST.get(part)) is not None:
         peak = max(each[OURS].peak for each in rounds) / 1e9
         targets.at_most(f"{part}, {shape}: peak memory", peak, most, " GB")
@@ -130,8 +130,8 @@ def _judge(part: str, shape: Shape, rounds: list[Round], targets: Targets) -> No
             targets.at_most(f"{shape}: peak memory against {peer}", share, most, "%")
 
 
-def _behaviour(turn: Turn) -> float:
-    return turn.extra["behaviour"]
+def _behavior(turn: Turn) -> float:
+    return turn.extra["behavior"]
 
 
 def _ratio(rounds: list[Round], other: str, by: Callable[[Turn], float]) -> float:
@@ -191,7 +191,7 @@ def _compared_in_full(
         f"no process used more than {1000 * waited:.0f} ms of processor time."
     )
     columns = (
-        "what", "seconds", "ratio", "of it behaviour", "its ratio", "processor, s",
+        "what", "seconds", "ratio", "of it behavior", "its ratio", "processor, s",
         "peak memory, MB", "start, s",
     )  # fmt: skip
     table = Table(f"The full update, {shape}", columns, note)
@@ -201,8 +201,8 @@ def _compared_in_full(
             _described(about[name]),
             _seconds([turn.seconds for turn in turns]),
             f"{_ratio(rounds, name, lambda turn: turn.seconds):.2f}×",
-            _seconds([_behaviour(turn) for turn in turns]),
-            f"{_ratio(rounds, name, _behaviour):.2f}×",
+            _seconds([_behavior(turn) for turn in turns]),
+            f"{_ratio(rounds, name, _behavior):.2f}×",
             f"{_median([turn.cpu for turn in turns]):.2f}",
             f"{max(turn.peak for turn in turns) / 1e6:,.0f}",
             f"{about[name]['start']:.0f}",
@@ -216,20 +216,20 @@ def _described(about: Mapping[str, Any]) -> str:
 
 
 def tiny(args: argparse.Namespace, targets: Targets, say: Say) -> Table:
-    """Updates per second of the preset for small games, with and without behaviour."""
+    """Updates per second of the preset for small games, with and without behavior."""
     from wmtk.training.presets import training_config
 
     data = training_config("tiny").data
     shape = Shape(data.batch_size, data.length, 3)
-    stages = {"model": "model", "model and behaviour": "full"}
+    stages = {"model": "model", "model and behavior": "full"}
     missing = importlib.util.find_spec(POLICY) is None
     if missing:
-        del stages["model and behaviour"]
+        del stages["model and behavior"]
     times = 2 if args.quick else 20
     note = (
         f"Of the shape of `wmtk/Catch-v0`: {shape}, 3 actions, {times} updates a turn, "
         f"{args.rounds} rounds. Milliseconds of an update, median (quartiles)."
-    ) + (" Behaviour is not measured: wmtk cannot learn it yet." if missing else "")
+    ) + (" Behavior is not measured: wmtk cannot learn it yet." if missing else "")
     columns = ("what", "threads", "ms", "updates/s", "processor, ms", "peak memory, MB")
     table = Table("Updates of the preset tiny", columns, note)
     with tempfile.TemporaryDirectory(prefix="wmtk-model-") as name, ExitStack() as stack:

@@ -54,7 +54,7 @@ def _require_equal(ours: Arrays, theirs: Arrays, who: str) -> None:
 # --- from memory ------------------------------------------------------------------------------
 
 
-def resident(source: Path, colour: str, repeats: int, table: Table, targets: Targets) -> None:
+def resident(source: Path, color: str, repeats: int, table: Table, targets: Targets) -> None:
     """The sampler with room for everything against numpy gathering the same windows.
 
     Both work in one thread and wait for nothing: their processor time is judged, which others on
@@ -79,8 +79,8 @@ def resident(source: Path, colour: str, repeats: int, table: Table, targets: Tar
         spreads = [Spread.of(column) for column in zip(*measured, strict=True)]
         base = base or spreads
         wall, cpu = (own.median / b.median for own, b in zip(spreads, base, strict=True))
-        table.add(colour, name, spreads[1], f"{cpu:.2f}×", spreads[0], f"{wall:.2f}×")
-    targets.at_most(f"{colour}: in memory, processor time against a numpy gather", cpu, 1.5)
+        table.add(color, name, spreads[1], f"{cpu:.2f}×", spreads[0], f"{wall:.2f}×")
+    targets.at_most(f"{color}: in memory, processor time against a numpy gather", cpu, 1.5)
 
 
 # --- from disk --------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _read(reader: Reader, draw: SequenceSampler, step: int) -> Callable[[], Arra
 
 
 def streaming(
-    source: Path, colour: str, folder: Path, rounds: int, following: int, targets: Targets
+    source: Path, color: str, folder: Path, rounds: int, following: int, targets: Targets
 ) -> Table:
     """Everyone reads the same batches: the first ones from a cold start, then with all warm."""
     contenders = readers(source, folder)
@@ -142,7 +142,7 @@ def streaming(
         f"Milliseconds per batch, median (quartiles), and how many times slower than wmtk with "
         f"512 MB. Cold: {how}."
     )
-    table = Table(f"Batches of 50 × 50 from disk, {colour}", columns, note)
+    table = Table(f"Batches of 50 × 50 from disk, {color}", columns, note)
     name = Ours.name
     ours = [Spread.of(column[name]).median for column in (first, nexts, steady)]
     for reader in contenders:
@@ -152,7 +152,7 @@ def streaming(
         if reader.name in JUDGED:
             stream = spreads[0].median + following * spreads[1].median
             rate = stream / (ours[0] + following * ours[1])
-            what = f"{colour}: faster than {reader.name}"
+            what = f"{color}: faster than {reader.name}"
             targets.at_least(f"{what}, start and first batch, cold", ratios[0], 5)
             targets.at_least(f"{what}, start and first {following + 1} batches, cold", rate, 5)
             targets.at_least(f"{what}, steady", ratios[2], 5)
@@ -170,7 +170,7 @@ def _fill_cache(sampler: SequenceSampler) -> None:
 # --- beside training --------------------------------------------------------------------------
 
 
-def training(source: Path, colour: str, step_seconds: dict[float, int], targets: Targets) -> Table:
+def training(source: Path, color: str, step_seconds: dict[float, int], targets: Targets) -> Table:
     """A loop of torch work on all cores that takes its batches from a Prefetcher."""
     import torch
 
@@ -188,7 +188,7 @@ def training(source: Path, colour: str, step_seconds: dict[float, int], targets:
         "Waiting in milliseconds. Work: torch products on all cores. Reading: its processor time, "
         "as a share of what all cores give in a step; the loop is slowed down by that much."
     )
-    table = Table(f"A training loop on batches from disk, {colour}, 512 MB", columns, note)
+    table = Table(f"A training loop on batches from disk, {color}, 512 MB", columns, note)
     for duration, steps in step_seconds.items():
         products = round(duration / pace)
         data = sampler(Dataset.open(source), LENGTH, memory=512 * 2**20)

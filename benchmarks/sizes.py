@@ -14,7 +14,7 @@ from wmtk.datasets.storage.part import new_part_id, write_part
 from wmtk.datasets.storage.shard import APPEND_LEVEL
 
 
-def sizes(paths: dict[str, Path], colour: str, folder: Path, targets: Targets) -> Table:
+def sizes(paths: dict[str, Path], color: str, folder: Path, targets: Targets) -> Table:
     """Per game: ours compacted and as appended, npz episodes, Minari's HDF5 without JPEG."""
     columns = (
         "game",
@@ -28,7 +28,7 @@ def sizes(paths: dict[str, Path], colour: str, folder: Path, targets: Targets) -
         "Minari / wmtk",
     )
     note = "MB of all files; in brackets what the file system sets aside for them."
-    table = Table(f"Size on disk, {colour}", columns, note)
+    table = Table(f"Size on disk, {color}", columns, note)
     total: list[tuple[int, int]] = []
     raw_total = 0
     for game, path in paths.items():
@@ -46,8 +46,8 @@ def sizes(paths: dict[str, Path], colour: str, folder: Path, targets: Targets) -
         ]
     _add(table, "all", raw_total, total)
     ours, _, npz, minari = (apparent for apparent, _ in total)
-    targets.at_least(f"{colour}: smaller than npz episodes", npz / ours, 1.2)
-    targets.at_least(f"{colour}: smaller than Minari's HDF5", minari / ours, 20)
+    targets.at_least(f"{color}: smaller than npz episodes", npz / ours, 1.2)
+    targets.at_least(f"{color}: smaller than Minari's HDF5", minari / ours, 20)
     return table
 
 

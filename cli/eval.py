@@ -197,14 +197,14 @@ def trained(
             "Random play is --policy random.",
         )
     from wmtk.agent.device import choose_device, tune_threads
-    from wmtk.agent.introspection import ActorMind
+    from wmtk.agent.introspection import ActorIntrospector
     from wmtk.agent.load import load
     from wmtk.collect import schema_of, task_of
     from wmtk.collect.evaluator import EVALUATION
     from wmtk.datasets.schema_match import require_fit
 
     agent = load(path, checkpoint, choose_device(device))
-    tune_threads(rows=1, depth=agent.model.config.depth)  # acting is little work
+    tune_threads(rows=1, depth=agent.model.config.cnn_depth)  # acting is little work
     policy = agent.make_policy(sample=sample, seed=[seed, EVALUATION])
     resolved = task_of(agent.run.about["env"], task, options, trust_env=trust_env)
     schema = schema_of(resolved)
@@ -215,7 +215,7 @@ def trained(
         schema=schema,
         policy=policy,
         name=f"{path}, update {console.human_count(agent.step)}, {actions}",
-        mind=ActorMind(policy),
+        mind=ActorIntrospector(policy),
         seed=int(agent.run.about["seed"]),
         run=str(path),
         about={"sample": sample, "update": agent.step, "checkpoint": agent.hash},

@@ -35,7 +35,7 @@ from wmtk.errors import UsageError
 if TYPE_CHECKING:
     from wmtk.envs import ResolvedTask
     from wmtk.runs.run_directory import Run
-    from wmtk.training.online_config import OnlineConfig
+    from wmtk.runs.training_config import OnlineConfig
 
 STEPS = 20_000
 PREFILLS = 10  # the default is also at least so many times the random steps
@@ -64,7 +64,7 @@ def online(
         typer.Option(help="A run whose model, and policy if it has one, to start with."),
     ] = None,
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, such as online.every=5.")
+        list[str] | None, typer.Option("--set", help="A setting, such as online.train_every=5.")
     ] = None,
     explore: Annotated[
         Literal["disagreement"] | None,
@@ -113,7 +113,7 @@ def online(
     """Play a task and learn it at the same time.
 
     First comes random play, then play by the actor, with updates of the world model and of the
-    behaviour in between: one every so many steps (online.every). Every so often the actor is
+    behavior in between: one every so many steps (online.train_every). Every so often the actor is
     tested with its most likely actions. The run directory is one of wmtk train-policy with the
     episodes in it, RUN/replay.zarr, an ordinary dataset that others may read meanwhile.
 
@@ -121,7 +121,7 @@ def online(
     --resume goes on, also after a crash. On resuming, settings that are not given stay as they
     are, and a larger --steps plays for longer.
 
-    With --async, steps are played while the last ones are learnt from; an update still waits for
+    With --async, steps are played while the last ones are learned from; an update still waits for
     its steps, so that the train ratio is the same. It helps where an environment is slow.
 
     \b
@@ -141,7 +141,7 @@ def online(
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
     changes = console.settings(overrides or [])
-    chosen_here = {"online.envs": envs, "behaviour.explore": explore}
+    chosen_here = {"online.envs": envs, "behavior.explore": explore}
     changes |= {name: value for name, value in chosen_here.items() if value is not None}
     resolved = _resolve(task, options or [], obs_keys, before, trust_env or [])
     for name in changes.keys() & ENV_OPTIONS:

@@ -63,13 +63,13 @@ def scores(
       wmtk scores big=big.csv small=small.csv        two agents of yours
       wmtk scores mine.csv --chart differences.png   game by game, as bars
 
-    The four aggregates are those of the DreamerV2 paper. A score is normalised so that random play
+    The four aggregates are those of the DreamerV2 paper. A score is normalized so that random play
     is 0, and a professional gamer or the human world record is 1:
 
     \b
-      Gamer Median          the median over games, of gamer normalised scores
+      Gamer Median          the median over games, of gamer normalized scores
       Gamer Mean            their mean; a few games dominate it
-      Record Mean           the mean over games, of record normalised scores
+      Record Mean           the mean over games, of record normalized scores
       Clipped Record Mean   the same with scores cut off at 1; the paper recommends it
 
     Each seed is aggregated on its own, then the mean over seeds is taken. All agents are
@@ -170,7 +170,7 @@ def _game_table(comparison: Comparison) -> Table:
 
 def _explanations(comparison: Comparison, *, per_game: bool) -> Iterator[str]:
     if per_game:
-        yield "Scores are means over seeds; --csv and --json have normalised ones too."
+        yield "Scores are means over seeds; --csv and --json have normalized ones too."
     elif any(agent.published for agent in comparison.agents):
         yield "Published scores are averages over seeds."
     has_interval = [agent.protocols["gamer_mean"].low is not None for agent in comparison.agents]

@@ -118,7 +118,7 @@ def train_model(
       tensorboard --logdir runs
     """
     from wmtk.agent.device import choose_device
-    from wmtk.collect.env_setup import Playing
+    from wmtk.collect.env_setup import EnvSetup
     from wmtk.training.model_stage import train_model as run
 
     chosen = choose_device(device)
@@ -144,7 +144,7 @@ def train_model(
     say(f"{origin} on {place}, seed {number}")
     stopping = StopOnSignal("Stopping after this update; once more ends at once.")
     task = task_or_none(sources[0], trust_env or [])
-    playing = Playing(task, seed or 0, stop=lambda: stopping.asked) if task else None
+    playing = EnvSetup(task, seed or 0, stop=lambda: stopping.asked) if task else None
     with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
         made = run(
             sources,
@@ -162,7 +162,7 @@ def train_model(
         )
     result = _result(made)
     if made.step >= wanted:
-        result["verdict"] = short_verdict(made, config.behaviour.horizon, chosen)
+        result["verdict"] = short_verdict(made, config.behavior.horizon, chosen)
     console.emit(result, json=json, render=_render)
     warn_of_collapse(made)
     if made.step < wanted:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from wmtk.envs import ResolvedTask
     from wmtk.runs.run_directory import Run
+    from wmtk.runs.training_config import TrainingConfig
     from wmtk.training.loop import TrainProgress
-    from wmtk.training.presets import TrainingConfig
 
 STEPS = 10_000
-SECTIONS = ("behaviour", "data", "cadence", "precision", "compile")
+SECTIONS = ("behavior", "data", "cadence", "precision", "compile")
 
 
 def train_policy(
@@ -53,7 +53,7 @@ def train_policy(
         int | None, typer.Option(min=1, help="Updates in all.", show_default=str(STEPS))
     ] = None,
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, such as behaviour.entropy=3e-4.")
+        list[str] | None, typer.Option("--set", help="A setting, such as behavior.entropy=3e-4.")
     ] = None,
     penalty: Annotated[
         float | None,
@@ -92,7 +92,7 @@ def train_policy(
     They play in imagination, from states of the recorded data; the model stays as it is. The run
     directory gets a copy of it, so that the policy acts on its own: as --policy of wmtk collect,
     or as wmtk.load(RUN).policy(obs). The settings are those of the model's run; those that begin
-    with behaviour, data and cadence may be changed.
+    with behavior, data and cadence may be changed.
 
     Whoever trains long in a model that stays as it is learns to exploit its errors. An ensemble of
     predictors tells what the data says nothing about: --penalty makes imagined steps cost what its
@@ -106,7 +106,7 @@ def train_policy(
     \b
     Examples:
       wmtk train-policy runs/catch --out runs/catch-policy --steps 5000
-      wmtk train-policy runs/pong --out runs/lively --set behaviour.entropy=3e-3
+      wmtk train-policy runs/pong --out runs/lively --set behavior.entropy=3e-3
       wmtk train-policy runs/pong --out runs/careful --penalty 10
       wmtk train-policy runs/pong --out runs/curious --explore disagreement
       wmtk train-policy runs/pong expert.zarr --out runs/pong-policy
@@ -114,7 +114,7 @@ def train_policy(
     """
     stdout.reserve()
     from wmtk.agent.device import choose_device
-    from wmtk.collect.env_setup import Playing
+    from wmtk.collect.env_setup import EnvSetup
     from wmtk.training.policy_stage import train_policy as run
     from wmtk.version import code_version
 
@@ -122,7 +122,7 @@ def train_policy(
     before = existing_run(out) if resume else None
     changes = console.settings(overrides or [])
     require_used(changes, SECTIONS, "train-policy")
-    chosen_here = {"behaviour.penalty": penalty, "behaviour.explore": explore}
+    chosen_here = {"behavior.penalty": penalty, "behavior.explore": explore}
     changes |= {name: value for name, value in chosen_here.items() if value is not None}
     config = _config(before, model, ablate or [], changes)
     set_up(config, chosen)
@@ -138,7 +138,7 @@ def train_policy(
     stopping = StopOnSignal("Stopping after this update; once more ends at once.")
     playing = None
     if test and (task := _task(before, model, trust_env or [])) is not None:
-        playing = Playing(task, seed or 0, stop=lambda: stopping.asked, on_message=say)
+        playing = EnvSetup(task, seed or 0, stop=lambda: stopping.asked, on_message=say)
         if task.time_limit is None:
             say(f"{task.task} has no time limit: test episodes are cut at the length of the")
             say("longest episode of the data.")
@@ -172,10 +172,10 @@ def _config(
     """The settings of the run that is resumed, or of the model's, with changes."""
     from wmtk.agent.saved_sizes import require_saved_sizes
     from wmtk.runs.run_directory import Run
-    from wmtk.training.presets import altered
+    from wmtk.training.presets import with_overrides
 
     origin = before or Run(model)
-    config = altered(origin.settings, ablations, changes)
+    config = with_overrides(origin.settings, ablations, changes)
     if before is not None:
         require_saved_sizes(before, config)
     return config

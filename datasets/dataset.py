@@ -435,7 +435,7 @@ class Dataset:
         return before - self.num_steps
 
     def compact(self) -> int:
-        """Join small neighbouring parts; returns how many parts fewer there are."""
+        """Join small neighboring parts; returns how many parts fewer there are."""
         self._require_writable()
         self.refresh()
         before = len(self.parts)

@@ -22,10 +22,10 @@ class Car(Config):
 
 
 def test_a_setting_is_changed_by_its_dotted_name() -> None:
-    car = Car().changed({"engine.power": 7})
+    car = Car().override({"engine.power": 7})
     assert (car.engine.power, car.engine.oil_level, car.doors) == (7, 0.5, 4)
-    assert Car().differences(car) == {"engine.power": (3, 7)}
-    assert car.differences(car) == {}
+    assert Car().diff(car) == {"engine.power": (3, 7)}
+    assert car.diff(car) == {}
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_a_setting_is_changed_by_its_dotted_name() -> None:
 )
 def test_a_wrong_name_gets_the_nearest_right_ones(name, suggestion) -> None:
     with pytest.raises(ConfigError, match=f"no setting '{name}'") as caught:
-        Car().changed({name: 1})
+        Car().override({name: 1})
     assert suggestion in caught.value.hint
 
 
 def test_a_wrong_value_is_named() -> None:
     with pytest.raises(ConfigError, match=r"engine\.power = 'much': Input should be a valid int"):
-        Car().changed({"engine.power": "much"})
+        Car().override({"engine.power": "much"})
 
 
 def test_nothing_near_is_no_suggestion() -> None:

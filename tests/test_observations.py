@@ -27,7 +27,7 @@ IMAGES = {
     "larger": (box((96, 96, 3)), "Images of 96×96 are resized to 64×64 (data.image_size)."),
     "smaller": (box((40, 33, 1)), "Images of 40×33 are resized to 64×64 (data.image_size)."),
     "no square": (box((100, 150, 4)), "Images of 100×150 are resized to 64×64 (data.image_size)."),
-    "grey": (box((84, 84)), "Images of 84×84 are resized to 64×64 (data.image_size)."),
+    "gray": (box((84, 84)), "Images of 84×84 are resized to 64×64 (data.image_size)."),
     "channel-first": (
         box((3, 84, 84)),
         "Images of 3×84×84 (uint8, 0 to 255) are resized to 64×64 (data.image_size).",
@@ -164,8 +164,8 @@ def test_black_and_white_can_be_said() -> None:
         {"camera": spec, "state": ArraySpec("box", (3,), "float32")}, image_range=(-1, 1)
     )
     assert codec.notes == ["Images 'camera' of 64×64×3 (float32, -1 to 1) are converted to bytes."]
-    grey = codec.rows("camera", np.zeros((2, 64, 64, 3), np.float32))
-    assert np.unique(grey).tolist() == [128]
+    gray = codec.rows("camera", np.zeros((2, 64, 64, 3), np.float32))
+    assert np.unique(gray).tolist() == [128]
     assert not codec.changes("state")
     declared = ObsCodec({"camera": replace(spec, low=0.0, high=1.0)}, image_range=(-1, 1))
     assert not declared.rows("camera", np.zeros((64, 64, 3), np.float32)).any()
@@ -204,9 +204,9 @@ def test_keys_are_chosen_or_left_out() -> None:
     assert chosen_keys(known, ["-text/mission", "-state"]) == ["image"]
     with pytest.raises(ConfigError, match="both choose and leave out"):
         chosen_keys(known, ["image", "-state"])
-    with pytest.raises(ConfigError, match="imgae") as misspelt:
+    with pytest.raises(ConfigError, match="imgae") as misspelled:
         chosen_keys(known, ["-imgae"])
-    assert "Did you mean 'image'?" in misspelt.value.hint
+    assert "Did you mean 'image'?" in misspelled.value.hint
     with pytest.raises(ConfigError, match="No observation key is left"):
         chosen_keys(["image"], ["-image"])
     with pytest.raises(ConfigError, match="Did you mean 'state'"):

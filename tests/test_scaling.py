@@ -37,7 +37,7 @@ def test_the_result_is_the_mean_of_areas_rounded_once(shape: tuple[int, ...], si
     assert np.abs(result - exact).max() < 0.501
 
 
-def test_one_colour_stays_that_colour() -> None:
+def test_one_color_stays_that_color() -> None:
     scaler = AreaScaler(210, 160, 64, via=84)
     for level in range(256):
         assert (scaler(np.full((210, 160), level, np.uint8)) == level).all()

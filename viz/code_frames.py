@@ -22,7 +22,7 @@ def watch_codes(
     """Posterior and prior of each frame: (F, V, K)."""
     after, before = [], []
     for number, batch in enumerate(windows):
-        seen = model.watch(batch, seed + number)
+        seen = model.observe_batch(batch, seed + number)
         if seen.latent == "gaussian":
             raise UsageError(
                 "The model has Gaussian latents: there are no codes.",

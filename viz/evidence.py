@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Floats, Imagined, Seen
+from wmtk.agent.outputs import Floats, OpenLoop, Posterior
 from wmtk.datasets import Batch, Schema
 from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.divergences import (
@@ -51,12 +51,12 @@ class Predictor(Protocol):
     def prepared(self, batch: Batch) -> Batch:
         """Windows with observations as the model sees them; all that follows compares with them."""
 
-    def watch(self, batch: Batch, seed: int = 0) -> Seen:
+    def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
         """Windows seen whole."""
 
-    def foresee(
+    def predict_batch(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
-    ) -> Imagined:
+    ) -> OpenLoop:
         """Windows imagined after their first rows, with the recorded actions."""
 
 
@@ -118,7 +118,7 @@ class Evidence:
         return np.asarray(self.ahead[:, steps - 1] | ended)
 
 
-def as_learnt(batch: Batch, seen: Seen) -> Batch:
+def as_learned(batch: Batch, seen: Posterior) -> Batch:
     """Windows with their rewards in the unit of the model's, so that the two can be compared."""
     return batch if seen.true_reward is None else replace(batch, reward=seen.true_reward)
 
@@ -197,8 +197,8 @@ class _Look:
         return int(self.batch.reward.shape[1]) - self.context
 
     def part(self, other_actions: NDArray[Any] | None) -> dict[str, Any]:
-        seen = self.model.watch(self.batch, self.seed)
-        batch = as_learnt(self.batch, seen)
+        seen = self.model.observe_batch(self.batch, self.seed)
+        batch = as_learned(self.batch, seen)
         imagined = self._imagine(batch)
         discrete = seen.latent != "gaussian"
         kl, after, before = _uncertainty(seen)
@@ -227,8 +227,8 @@ class _Look:
             "frames": self._frames(seen),
         }
 
-    def _imagine(self, batch: Batch) -> Imagined:
-        return self.model.foresee(
+    def _imagine(self, batch: Batch) -> OpenLoop:
+        return self.model.predict_batch(
             batch,
             context=self.context,
             horizon=self.horizon,
@@ -236,7 +236,7 @@ class _Look:
             seed=self.seed,
         )
 
-    def _discounted(self, batch: Batch, imagined: Imagined) -> tuple[Numbers, Numbers]:
+    def _discounted(self, batch: Batch, imagined: OpenLoop) -> tuple[Numbers, Numbers]:
         """Rewards (N, H) times the discounts before them, the true ones and the mean of futures.
 
         Where discounts are learned, an end of the task does not end imagination, as for a policy:
@@ -251,7 +251,7 @@ class _Look:
         true = reward * self.model.gamma ** np.arange(self.horizon) * mask
         return true, found * (mask | ended)
 
-    def _errors(self, key: str, seen: Seen, imagined: Imagined) -> list[ObsErrors]:
+    def _errors(self, key: str, seen: Posterior, imagined: OpenLoop) -> list[ObsErrors]:
         scale, rows, C = self.scales[key], self.batch.obs[key], self.context
         guess = scale.guess
         return [
@@ -276,7 +276,7 @@ class _Look:
             )
         return errors
 
-    def _frames(self, seen: Seen) -> Frames:
+    def _frames(self, seen: Posterior) -> Frames:
         mask = self.batch.mask.copy()
         mask[:, np.arange(mask.shape[1]) % self.every != 0] = False
         rows = int(mask.sum())
@@ -293,7 +293,7 @@ class _Look:
         )
 
 
-def _uncertainty(seen: Seen) -> tuple[Numbers, Numbers, Numbers]:
+def _uncertainty(seen: Posterior) -> tuple[Numbers, Numbers, Numbers]:
     """KL[posterior ‖ prior] and the entropies of both, each (N, T) in nats."""
     post, prior = seen.posterior.astype(np.float64), seen.prior.astype(np.float64)
     if seen.latent == "gaussian":

@@ -26,12 +26,12 @@ def held_out(dataset: Dataset, about: Mapping[str, Any], folder: Path | None = N
     """The episodes that a run held out of its training, or all if it never saw the dataset.
 
     `about` is what the run's directory, `folder`, says of it: the datasets and the share that was
-    held out. A dataset inside of the directory is what an online run has learnt from.
+    held out. A dataset inside of the directory is what an online run has learned from.
     """
     table = dataset.episodes
     everything = np.ones(len(table), bool)
     if folder is not None and dataset.path.resolve().parent == folder.resolve():
-        return HeldOut(everything, "all episodes: the agent has learnt from them")
+        return HeldOut(everything, "all episodes: the agent has learned from them")
     if dataset.id not in {item["id"] for item in about.get("data", [])}:
         return HeldOut(everything, "all episodes: the model was not trained on this dataset")
     fraction = float(about.get("val_fraction", USUAL_FRACTION))

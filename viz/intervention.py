@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Floats, Seen
+from wmtk.agent.outputs import Floats, Posterior
 from wmtk.errors import UsageError
 from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.codes import CodeUsage
@@ -18,10 +18,10 @@ from wmtk.viz.metrics.frames import to_unit
 MOST_CLASSES = 12  # of a variable that are tried, the most frequent ones
 
 
-class Shower(Protocol):
+class LatentDecoder(Protocol):
     """A model that can show states; what `wmtk.load` gives back is one."""
 
-    def show(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def decode(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """What states (…, D) and (…, Z) look like."""
 
 
@@ -42,8 +42,8 @@ class Intervention:
 
 
 def intervene(
-    model: Shower,
-    seen: Seen,
+    model: LatentDecoder,
+    seen: Posterior,
     rows: tuple[NDArray[np.int64], NDArray[np.int64]],
     image: str,
     usage: CodeUsage,
@@ -58,14 +58,14 @@ def intervene(
     deter, stoch = seen.deter[rows], seen.stoch[rows]  # (F, D), (F, Z)
     V, K = usage.usage.shape
     chosen = _classes_of(seen, stoch, V, K)
-    before = model.show(deter, stoch)[image]
+    before = model.decode(deter, stoch)[image]
     classes, pictures, regions = [], [], []
     for variable in range(V):
         used = np.argsort(-usage.usage[variable], kind="stable")[:most_classes]
         tried = np.sort(used[~usage.dead[variable, used]])
         changed = np.stack([_with(seen, stoch, variable, int(k), K) for k in tried], 1)
         states = np.broadcast_to(deter[:, None], (*changed.shape[:2], deter.shape[-1]))
-        shown = model.show(states, changed)[image]
+        shown = model.decode(states, changed)[image]
         difference = np.abs(to_unit(shown) - to_unit(before)[:, None]).mean(-1)  # (F, k, H, W)
         weight = usage.usage[variable, tried]
         regions.append(np.average(difference, 1, weight).mean(0))
@@ -75,7 +75,7 @@ def intervene(
     return Intervention(before, chosen, classes, pictures, np.stack(regions))
 
 
-def _classes_of(seen: Seen, stoch: Floats, V: int, K: int) -> NDArray[np.int64]:
+def _classes_of(seen: Posterior, stoch: Floats, V: int, K: int) -> NDArray[np.int64]:
     if seen.latent == "gaussian":
         raise UsageError(
             "The model has Gaussian latents: there are no codes to change.",
@@ -86,7 +86,7 @@ def _classes_of(seen: Seen, stoch: Floats, V: int, K: int) -> NDArray[np.int64]:
     return np.asarray(stoch.reshape(-1, V, K).argmax(-1), np.int64)
 
 
-def _with(seen: Seen, stoch: Floats, variable: int, code: int, K: int) -> Floats:
+def _with(seen: Posterior, stoch: Floats, variable: int, code: int, K: int) -> Floats:
     """The same states with one variable set to a class."""
     changed = stoch.copy()
     if seen.latent == "binary":

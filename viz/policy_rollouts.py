@@ -8,17 +8,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Dreamt, Floats
+from wmtk.agent.outputs import Floats, PolicyRollout
 from wmtk.datasets import Batch
 from wmtk.viz.draw.actions import ActionLook
-from wmtk.viz.evidence import Predictor, as_learnt
+from wmtk.viz.evidence import Predictor, as_learned
 from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.endings import terminal_probability
 from wmtk.viz.metrics.rewards import expected_return
 from wmtk.viz.rollouts import Rollout
 
 
-class Dreamer(Predictor, Protocol):
+class PolicyPredictor(Predictor, Protocol):
     """A model with an actor and a critic; what `wmtk.load` gives back of a policy is one."""
 
     def judge(self, deter: NDArray[Any], stoch: NDArray[Any]) -> Floats:
@@ -33,12 +33,12 @@ class Dreamer(Predictor, Protocol):
         samples: int = 1,
         sample: bool = False,
         seed: int = 0,
-    ) -> Dreamt:
+    ) -> PolicyRollout:
         """Windows whose first rows are seen, and in which the actor then plays on."""
 
 
 @dataclass(frozen=True)
-class Dream:
+class ImaginedEpisode:
     """One start, what is drawn of it, and what the dream brings."""
 
     rollout: Rollout
@@ -46,8 +46,8 @@ class Dream:
     expected: Numbers  # (S,), what the critic expected of the first imagined row
 
 
-def dreams(
-    model: Dreamer,
+def imagined_episodes(
+    model: PolicyPredictor,
     batch: Batch,
     *,
     horizon: int,
@@ -55,7 +55,7 @@ def dreams(
     sample: bool = False,
     seed: int = 0,
     actions: ActionLook | None = None,
-) -> list[Dream]:
+) -> list[ImaginedEpisode]:
     """A dream from each window (N, C, …), all rows of which are seen first.
 
     `sample` draws actions instead of taking the likeliest; `actions` says how they are called.
@@ -63,8 +63,8 @@ def dreams(
     C = int(batch.reward.shape[1])
     look = actions or ActionLook(model.schema.action)
     batch = model.prepared(batch)
-    seen = model.watch(batch, seed)
-    batch = as_learnt(batch, seen)
+    seen = model.observe_batch(batch, seed)
+    batch = as_learned(batch, seen)
     before = model.judge(seen.deter, seen.stoch)  # (N, C)
     after = model.dream(
         batch, context=C, horizon=horizon, samples=samples, sample=sample, seed=seed
@@ -88,7 +88,7 @@ def dreams(
             dream=True,
         )
         came = expected_return(after.reward[number], after.discount[number], after.value[number])
-        found.append(Dream(rollout, came, after.value[number, :, 0].astype(np.float64)))
+        found.append(ImaginedEpisode(rollout, came, after.value[number, :, 0].astype(np.float64)))
     return found
 
 

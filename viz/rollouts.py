@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Batch
-from wmtk.viz.evidence import Predictor, as_learnt
+from wmtk.viz.evidence import Predictor, as_learned
 from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.endings import terminal_probability
 
@@ -30,7 +30,7 @@ class Rollout:
     reward: Numbers  # (T,)
     reward_shown: Numbers  # (S, T)
     end: Numbers  # (T,), 1 where the task is over
-    end_shown: Numbers | None  # (S, T), the probability of that; None if it is not learnt
+    end_shown: Numbers | None  # (S, T), the probability of that; None if it is not learned
     models: tuple[str, ...] = ()  # whose futures these are, where they are of several models
     value: Numbers | None = None  # (S, T), what a critic expects, where there is one
     actions: tuple[str, ...] = ()  # in words, those that led to the rows of the first future
@@ -50,10 +50,10 @@ def open_loop(
 ) -> list[Rollout]:
     """Windows of which the model sees `context` rows and imagines the others."""
     batch = model.prepared(batch)
-    seen = model.watch(batch, seed)
-    batch = as_learnt(batch, seen)
+    seen = model.observe_batch(batch, seed)
+    batch = as_learned(batch, seen)
     horizon = int(batch.reward.shape[1]) - context
-    ahead = model.foresee(batch, context=context, horizon=horizon, samples=samples, seed=seed)
+    ahead = model.predict_batch(batch, context=context, horizon=horizon, samples=samples, seed=seed)
 
     def joined(before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
         """(T, …) up to the context and (S, H, …) after it: (S, T, …)."""
@@ -77,8 +77,8 @@ def open_loop(
 def reconstructions(model: Predictor, batch: Batch, seed: int = 0) -> list[Rollout]:
     """Windows of which the model sees every row."""
     batch = model.prepared(batch)
-    seen = model.watch(batch, seed)
-    batch = as_learnt(batch, seen)
+    seen = model.observe_batch(batch, seed)
+    batch = as_learned(batch, seen)
     return [
         _rollout(
             batch,

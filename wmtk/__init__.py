@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from wmtk.envs import make_env as make_env
     from wmtk.envs import resolve as resolve
     from wmtk.errors import WmtkError as WmtkError
+    from wmtk.runs.training_config import TrainingConfig as TrainingConfig
     from wmtk.training.model_stage import train_model as train_model
     from wmtk.training.online.train import online as online
     from wmtk.training.policy_stage import train_policy as train_policy
-    from wmtk.training.presets import TrainingConfig as TrainingConfig
     from wmtk.training.presets import training_config as training_config
 
 __version__ = "0.1.0"
@@ -37,7 +37,8 @@ _HOMES = {
     "wmtk.errors": ["WmtkError"],
     "wmtk.agent.load": ["load"],
     "wmtk.training.online.train": ["online"],
-    "wmtk.training.presets": ["TrainingConfig", "training_config"],
+    "wmtk.runs.training_config": ["TrainingConfig"],
+    "wmtk.training.presets": ["training_config"],
     "wmtk.training.model_stage": ["train_model"],
     "wmtk.training.policy_stage": ["train_policy"],
 }

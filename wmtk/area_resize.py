@@ -29,7 +29,7 @@ class AreaScaler:
     """Scales (height, width) or (height, width, channels) to (size, size, channels).
 
     With `via`, through a picture of that height and width. The result is rounded once, at the
-    end: within one grey level of what two calls of OpenCV's INTER_AREA make, in half the time.
+    end: within one gray level of what two calls of OpenCV's INTER_AREA make, in half the time.
     """
 
     def __init__(self, height: int, width: int, size: int, via: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Settings: frozen, typed, and with an answer to every misspelt name."""
+"""Settings: frozen, typed, and with an answer to every misspelled name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Config(BaseModel):
         except ValidationError as error:
             raise ConfigError(*_explain(cls, error)) from error
 
-    def changed(self, overrides: Mapping[str, Any]) -> Self:
+    def override(self, overrides: Mapping[str, Any]) -> Self:
         """These settings with some of them replaced, by dotted name: {"rssm.deter": 200}."""
         values = self.model_dump()
         names = [name for name, _ in _dotted(values)]
@@ -44,7 +44,7 @@ class Config(BaseModel):
             inner[last] = value
         return type(self).build(values)
 
-    def differences(self, other: Self) -> dict[str, tuple[Any, Any]]:
+    def diff(self, other: Self) -> dict[str, tuple[Any, Any]]:
         """The settings that are not the same in `other`, by dotted name: (here, there)."""
         here, there = dict(_dotted(self.model_dump())), dict(_dotted(other.model_dump()))
         names = dict.fromkeys([*here, *there])

@@ -63,7 +63,7 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     model = agent.WorldModel(config, seen, tf.Variable(0, dtype=tf.int64))
 
     actions = SimpleNamespace(shape=arrays["action"].shape[2:], n=arrays["action"].shape[-1])
-    behaviour = agent.ActorCritic(config, actions, tf.Variable(0, dtype=tf.int64))
+    behavior = agent.ActorCritic(config, actions, tf.Variable(0, dtype=tf.int64))
 
     @tf.function  # type: ignore[untyped-decorator]
     def train(data: Any, state: Any) -> Any:
@@ -73,7 +73,7 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     @tf.function  # type: ignore[untyped-decorator]
     def learn(start: Any, is_terminal: Any) -> Any:
         reward = lambda seq: model.heads["reward"](seq["feat"]).mode()  # noqa: E731
-        return behaviour.train(model, start, is_terminal, reward)
+        return behavior.train(model, start, is_terminal, reward)
 
     # The state after one batch is where the next begins, as in the original. It begins with what
     # `observe` takes for none, or there would be a second graph to build for that.
@@ -86,7 +86,7 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
             return {"loss": loss}
         reached = time.perf_counter()
         float(learn(post, data["is_terminal"])["actor_loss"])
-        return {"loss": loss, "behaviour": time.perf_counter() - reached}
+        return {"loss": loss, "behavior": time.perf_counter() - reached}
 
     def about() -> dict[str, object]:
         modules = (model.encoder, model.rssm, *model.heads.values())

@@ -1,6 +1,6 @@
 """sheeprl's update: its own `dreamer_v2.train`, or the first half of it, the world model's.
 
-`train` goes on to learn behaviour by calling `imagine`. That function is wrapped here by one that
+`train` goes on to learn behavior by calling `imagine`. That function is wrapped here by one that
 notes the time or, for the world model alone, stops it. All else is sheeprl's code as it is, and so
 are the settings, from its own experiment file for Atari (`dreamer_v2_ms_pacman`), and what its
 command sets up before it trains.
@@ -27,8 +27,8 @@ from torch import Tensor
 SIZE = 64
 
 
-class _BehaviourError(Exception):
-    """The world model has been updated, and behaviour would come next."""
+class _BehaviorError(Exception):
+    """The world model has been updated, and behavior would come next."""
 
 
 def settings(arrays: Arrays) -> dotdict:
@@ -89,7 +89,7 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     def reach(*args: object, **kwargs: object) -> object:
         reached[0] = time.perf_counter()
         if model_only:
-            raise _BehaviourError
+            raise _BehaviorError
         return imagine(*args, **kwargs)
 
     dreamer_v2.world_model_loss = noted
@@ -100,11 +100,11 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     def run() -> dict[str, float]:
         try:
             dreamer_v2.train(fabric, *models, *optimizers, batch, aggregator, cfg, actions)
-        except _BehaviourError:
+        except _BehaviorError:
             optimizers[0].zero_grad(set_to_none=True)  # as `train` does in the end
             return {"loss": float(losses[0])}
         assert not model_only, "train did not reach imagine"
-        return {"loss": float(losses[0]), "behaviour": time.perf_counter() - reached[0]}
+        return {"loss": float(losses[0]), "behavior": time.perf_counter() - reached[0]}
 
     def about() -> dict[str, object]:
         parameters = sum(weight.numel() for weight in world_model.parameters())

@@ -1,4 +1,4 @@
-"""Ours: `ModelTrainer.update` as `wmtk train-model` calls it; with `--stage full` behaviour too.
+"""Ours: `ModelTrainer.update` as `wmtk train-model` calls it; with `--stage full` behavior too.
 
 With `--precision` in so many bits, otherwise in those that are the default on this machine.
 """
@@ -19,10 +19,10 @@ from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
 from wmtk.spaces import ArraySpec
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.precision import settled
+from wmtk.training.precision import resolve_precision
 from wmtk.training.presets import training_config
 
-Behaviour = Callable[[State, Inputs, int], object]  # posterior states, batch, number of the update
+Behavior = Callable[[State, Inputs, int], object]  # posterior states, batch, number of the update
 
 
 def schema_of(arrays: Arrays) -> Schema:
@@ -56,11 +56,11 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     torch.set_num_threads(args.threads)
     precision = args.precision or "auto"
     trainer = model_trainer(arrays, args.preset, precision)
-    bits = settled(
+    bits = resolve_precision(
         training_config(args.preset, overrides={"precision": precision}), "cpu"
     ).precision
     inputs = inputs_of(arrays)
-    learn = behaviour(trainer, args.preset) if args.stage == "full" else None
+    learn = behavior(trainer, args.preset) if args.stage == "full" else None
     step = 0
 
     def run() -> dict[str, float]:
@@ -72,7 +72,7 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
             return loss
         reached = time.perf_counter()
         learn(post, inputs, step)
-        return loss | {"behaviour": time.perf_counter() - reached}
+        return loss | {"behavior": time.perf_counter() - reached}
 
     def about() -> dict[str, Any]:
         parameters = sum(weight.numel() for weight in trainer.model.parameters())
@@ -82,15 +82,15 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     return Job(run, about)
 
 
-def behaviour(trainer: ModelTrainer, preset: str) -> Behaviour:
+def behavior(trainer: ModelTrainer, preset: str) -> Behavior:
     """An update of actor and critic that starts from the posterior states of the model's update.
 
-    The one place that knows how behaviour is learnt; it is imported only where it is asked for.
+    The one place that knows how behavior is learned; it is imported only where it is asked for.
     """
     from wmtk.models.actions import actions_of
     from wmtk.training.policy_trainer import PolicyTrainer
 
-    config = training_config(preset).behaviour
+    config = training_config(preset).behavior
     policy = PolicyTrainer(config, trainer.model, actions_of(trainer.actions.spec))
     return lambda post, inputs, step: policy.update(policy.starts(post, inputs), step)
 

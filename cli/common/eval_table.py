@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from wmtk.collect import EvalReport, Mind, Policy
+    from wmtk.collect import EvalReport, Policy, PolicyIntrospector
     from wmtk.datasets import Schema
     from wmtk.envs import ResolvedTask
     from wmtk.scores import Baselines, ReturnComparison
@@ -26,7 +26,7 @@ class Player:
     schema: Schema
     policy: Policy
     name: str  # for people
-    mind: Mind | None = None
+    mind: PolicyIntrospector | None = None
     seed: int = 0  # that tells it from others made in the same way
     agent: str = ""
     run: str | None = None
@@ -82,34 +82,34 @@ def record_of(player: Player, report: EvalReport, chance: EvalReport | None) -> 
 
 def _spread(values: Any) -> dict[str, Any]:
     """Mean, standard deviation and interval of the mean."""
-    from wmtk.scores import summarise_returns
+    from wmtk.scores import summarize_returns
 
-    summary = asdict(summarise_returns(values))
+    summary = asdict(summarize_returns(values))
     return {name: summary[name] for name in ("episodes", "mean", "std", "low", "high")}
 
 
 def _compared(player: Player, report: EvalReport, chance: EvalReport | None) -> ReturnComparison:
     """The mean return beside random play, the run's data and the task's threshold."""
     from wmtk.envs.known_returns import known_returns, reward_threshold
-    from wmtk.scores import Baselines, MeanReturn, compare_return, summarise_returns
+    from wmtk.scores import Baselines, MeanReturn, compare_return, summarize_returns
 
     stored = player.baselines or Baselines()
     known = known_returns(player.task)
     random = MeanReturn(known["random"]) if known else stored.random
     if chance and chance.trials:
-        random = MeanReturn.of(summarise_returns(chance.returns))
+        random = MeanReturn.of(summarize_returns(chance.returns))
     if player.agent == "random":
         random = None if not chance else random  # it is random play
     baselines = Baselines(random, stored.data, reward_threshold(player.task))
-    return compare_return(MeanReturn.of(summarise_returns(report.returns)), baselines)
+    return compare_return(MeanReturn.of(summarize_returns(report.returns)), baselines)
 
 
 def _reached(mean: float, known: dict[str, float]) -> dict[str, float]:
     """How far on the way from random play to each of the others."""
-    from wmtk.scores import normalise
+    from wmtk.scores import normalize
 
     others = [name for name in known if name != "random"]
-    return {name: normalise(mean, known["random"], known[name]).item() for name in others}
+    return {name: normalize(mean, known["random"], known[name]).item() for name in others}
 
 
 def render(record: dict[str, Any]) -> RenderableType:

@@ -20,8 +20,8 @@ from wmtk.cli.common.run_options import say
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from wmtk.runs.training_config import OnlineConfig
     from wmtk.training.online.progress import OnlineProgress
-    from wmtk.training.online_config import OnlineConfig
 
 RECENT = 20  # episodes whose mean return is shown
 WIDTH = 48  # characters of a sparkline
@@ -30,12 +30,12 @@ WINDOW = 60  # seconds over which speed is measured
 LONGEST_SILENCE = 60.0  # seconds between lines
 BARS = "▁▂▃▄▅▆▇█"
 # The parts of the time, in the order in which they are shown; whatever else there is comes last.
-PARTS = ("collect", "data wait", "model", "behaviour", "eval")
+PARTS = ("collect", "data wait", "model", "behavior", "eval")
 
 
 def pace_of(config: OnlineConfig) -> str:
     """How often there is an update, after the word "every"."""
-    return "step" if config.every == 1 else f"{config.every:g} steps"
+    return "step" if config.train_every == 1 else f"{config.train_every:g} steps"
 
 
 class View:
@@ -140,7 +140,7 @@ class View:
         config = self._config
         if p.updates == 0:
             return f"none before {human_count(config.prefill, 'step')} of random play"
-        ratio = f"{self._batch / config.every:.4g} replayed steps per step"
+        ratio = f"{self._batch / config.train_every:.4g} replayed steps per step"
         return f"{human_count(p.updates)}, one every {pace_of(config)}: {ratio}"
 
 

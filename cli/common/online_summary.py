@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from wmtk.runs.run_directory import Run
+    from wmtk.runs.training_config import OnlineConfig
     from wmtk.training.online.progress import OnlineProgress
-    from wmtk.training.online_config import OnlineConfig
 
-WORK = ("collect", "model", "behaviour", "eval")  # parts of the time that are not overhead
+WORK = ("collect", "model", "behavior", "eval")  # parts of the time that are not overhead
 
 
 def result_of(

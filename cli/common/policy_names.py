@@ -38,7 +38,7 @@ def find_policy_maker(
     from wmtk.datasets.schema_match import require_fit
 
     agent = load(name)
-    tune_threads(rows=1, depth=agent.model.config.depth)  # acting is little work
+    tune_threads(rows=1, depth=agent.model.config.cnn_depth)  # acting is little work
     agent.make_policy(sample=True, explore=explore)  # which a model without an actor refuses
     require_fit(agent.data_schema, task_schema(), f"The policy of {name} and the task")
     return lambda schema, seed: agent.make_policy(sample=True, seed=seed, explore=explore)

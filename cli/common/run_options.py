@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wmtk.datasets import Source
     from wmtk.envs import ResolvedTask
     from wmtk.runs.run_directory import Run
-    from wmtk.training.presets import TrainingConfig
+    from wmtk.runs.training_config import TrainingConfig
 
 PRESET = "tiny"
 SINGLE = ("precision", "compile")  # settings that are no section
@@ -25,11 +25,11 @@ SINGLE = ("precision", "compile")  # settings that are no section
 def set_up(config: TrainingConfig, device: str) -> str:
     """The allocator and the threads of this process, for training so; words for what it runs on."""
     from wmtk.agent.device import tune_allocator, tune_threads
-    from wmtk.training.precision import settled
+    from wmtk.training.precision import resolve_precision
 
     tune_allocator()
-    tune_threads(config.data.batch_size * config.data.length, config.model.depth)
-    precision = settled(config, device).precision
+    tune_threads(config.data.batch_size * config.data.length, config.model.cnn_depth)
+    precision = resolve_precision(config, device).precision
     return device if precision == "float32" else f"{device} in {precision}"
 
 
@@ -93,7 +93,7 @@ def warn_of_collapse(run: Run) -> None:
         return
     advice = (
         "Its latents are constant, which training cannot undo: start a new run with another "
-        "--seed or a lower rate, --set optimizer.rate=…"
+        "--seed or a lower rate, --set optimizer.lr=…"
         if collapse.stuck
         else "Small models may do so for a while: continue with --resume and a larger --steps."
     )
@@ -106,7 +106,7 @@ def warn_of_collapse(run: Run) -> None:
 def require_used(changes: Mapping[str, Any], sections: Sequence[str], command: str) -> None:
     """Refuse settings that a command would accept and not use, and options of environments."""
     from wmtk.envs.options import ENV_OPTIONS
-    from wmtk.training.presets import TrainingConfig
+    from wmtk.runs.training_config import TrainingConfig
 
     uses = ", ".join(f"{s}.*" if s not in SINGLE else s for s in sections)
     for name in changes:
@@ -143,7 +143,7 @@ def config_of(
     shall be said by the training itself, once it has accepted the settings.
     """
     from wmtk.agent.saved_sizes import require_saved_sizes
-    from wmtk.training.presets import altered, training_config, with_preset
+    from wmtk.training.presets import training_config, with_overrides, with_preset
 
     if run is not None and preset is not None:
         config, given = with_preset(run.settings, preset)
@@ -153,7 +153,7 @@ def config_of(
         config = origin.settings
     else:
         config = training_config(preset or PRESET)
-    config = altered(config, ablations, changes)
+    config = with_overrides(config, ablations, changes)
     if run is not None:
         require_saved_sizes(run, config)
     return config

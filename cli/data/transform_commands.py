@@ -188,7 +188,7 @@ def import_dataset(
     source: Annotated[str, typer.Argument(help="A file or folder, or the id of a Minari dataset.")],
     out: Out,
     format: Annotated[
-        str | None, typer.Option("--format", "-f", help="What it is, if it is not recognised.")
+        str | None, typer.Option("--format", "-f", help="What it is, if it is not recognized.")
     ] = None,
     settings: Settings = None,
     yes: Yes = False,
@@ -197,7 +197,7 @@ def import_dataset(
     """Make a dataset of another library's.
 
     Reads Minari, D4RL-style HDF5, DreamerV2 npz folders and diffusion-policy zarr. The format
-    is recognised by the content. What the source does not hold is told.
+    is recognized by the content. What the source does not hold is told.
 
     \b
     Example:

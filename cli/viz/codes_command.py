@@ -90,7 +90,7 @@ def codes(
 
     A video shows the codes of an episode step by step instead, with the frames and the KL between
     what was expected and what was seen. With --training it is how all of this changed from
-    checkpoint to checkpoint; cadence.keep says how many of them a training keeps.
+    checkpoint to checkpoint; logging.keep_checkpoints says how many of them a training keeps.
 
     \b
     Examples:
@@ -197,7 +197,7 @@ def _moments(look: Look, now: CodeMoment, seed: int, device: str) -> list[CodeMo
     if len(steps) < 2:
         raise UsageError(
             f"{path} has one checkpoint only: there is no change to show.",
-            "Keep more of them in training: --set cadence.keep=20.",
+            "Keep more of them in training: --set logging.keep_checkpoints=20.",
         )
     return [
         now
@@ -236,5 +236,5 @@ def _film(look: Look, episodes: int, title: str, seed: int) -> Iterator[Image]:
     chosen = list({window.episode: window for window in look.windows}.values())[:episodes]
     batch = look.model.prepared(read_windows(look.dataset, chosen, look.length))
     image = choose_image(dict(look.model.schema.obs), None)
-    for film in code_films(look.model.watch(batch, seed), batch, image):
+    for film in code_films(look.model.observe_batch(batch, seed), batch, image):
         yield from code_frames(film, title=f"{title}, update {look.model.step:,}")

@@ -48,7 +48,7 @@ def dream(
     out: Out = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="The dataset to start from.", show_default="what the run learnt from"),
+        typer.Option(help="The dataset to start from.", show_default="what the run learned from"),
     ] = None,
     context: Context = CONTEXT,
     horizon: Annotated[int, typer.Option(min=1, help="Steps that it dreams.")] = HORIZON,
@@ -83,7 +83,7 @@ def dream(
     from wmtk.errors import RunError
     from wmtk.runs.run_directory import Run
     from wmtk.viz.draw.episode_view import view_of
-    from wmtk.viz.policy_rollouts import dreams
+    from wmtk.viz.policy_rollouts import imagined_episodes
     from wmtk.viz.windows import read_windows
 
     require_out(out)
@@ -102,7 +102,7 @@ def dream(
             f"{run} is a {look.model.run.kind} run: it has no actor that could dream.",
             f"Train one: wmtk train-policy {shlex.quote(str(run))} --out …",
         )
-    found = dreams(
+    found = imagined_episodes(
         look.model,
         read_windows(look.dataset, look.windows, context),
         horizon=horizon,

@@ -99,7 +99,7 @@ def intervene(
     if key is None:
         raise UsageError("The model sees no images.", "wmtk viz codes works without them.")
     batch = read_windows(look.dataset, look.windows, look.length)
-    seen = look.model.watch(batch, seed)
+    seen = look.model.observe_batch(batch, seed)
     usage = code_usage(seen.posterior[batch.mask])
     windows = np.arange(min(frames, len(look.windows)))
     steps = batch.mask[windows].sum(1) // 2  # in the middle of each

@@ -69,12 +69,12 @@ def returns(
     Each checkpoint plays episodes of the task. What its critic expects of their first states, which
     it knows from imagination alone, stands beside the discounted return that then comes. The rank
     correlation over the checkpoints tells whether more imagined return is more real return: where
-    it is not, the policy exploits errors of its world model. cadence.keep says how many checkpoints
-    a training keeps.
+    it is not, the policy exploits errors of its world model. The setting
+    logging.keep_checkpoints says how many checkpoints a training keeps.
 
     \b
     Examples:
-      wmtk train-policy runs/catch --out runs/catch-policy --set cadence.keep=20
+      wmtk train-policy runs/catch --out runs/catch-policy --set logging.keep_checkpoints=20
       wmtk viz returns runs/catch-policy --chart returns.png
       wmtk viz returns runs/catch-policy --episodes 100 --json
     """

@@ -18,7 +18,7 @@ from wmtk.cli.viz.window_options import Checkpoint, Device, training_of
 from wmtk.errors import MissingDependencyError, UsageError
 
 if TYPE_CHECKING:
-    from wmtk.viz.serve.catalog import Catalogue, DataEntry, Dreamer, RunEntry, Target
+    from wmtk.viz.serve.catalog import Catalog, DataEntry, Dreamer, RunEntry, Target
     from wmtk.viz.serve.server import Address
 
 HOST, PORT = "127.0.0.1", 8765
@@ -67,7 +67,7 @@ def serve(
     others = [path for path in paths or [] if path not in runs]
     if not runs and not others:
         raise UsageError("There is nothing to show.", "Name runs or datasets, or both.")
-    from wmtk.viz.serve.catalog import Catalogue
+    from wmtk.viz.serve.catalog import Catalog
 
     stdout.reserve()
     trusted = trust_env or []
@@ -75,7 +75,7 @@ def serve(
     data = [_data(path) for path in others]
     target = None if record is None else _target(record, opened, trusted)
     with target.dataset if target else nullcontext():
-        open_page(Catalogue(opened, data, target), host, port, no_open=no_open)
+        open_page(Catalog(opened, data, target), host, port, no_open=no_open)
 
 
 def play_yourself(
@@ -96,7 +96,7 @@ def play_yourself(
     from wmtk.envs import resolve
 
     require_packages()
-    from wmtk.viz.serve.catalog import Catalogue, Target
+    from wmtk.viz.serve.catalog import Catalog, Target
 
     resolved = resolve(task, **settings)
     seed = secrets.randbelow(2**31) if seed is None else seed
@@ -105,8 +105,8 @@ def play_yourself(
     keys = [key.strip() for key in store_info.split(",") if key.strip()]
     with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
         before = len(dataset)
-        catalogue = Catalogue([], [], Target(resolved, dataset, seed))
-        open_page(catalogue, HOST, port, no_open=no_open, human=True)
+        catalog = Catalog([], [], Target(resolved, dataset, seed))
+        open_page(catalog, HOST, port, no_open=no_open, human=True)
         _say(f"{out} has {human_count(len(dataset) - before, 'new episode')}.")
 
 
@@ -120,7 +120,7 @@ def require_packages() -> None:
 
 
 def open_page(
-    catalogue: Catalogue, host: str, port: int, *, no_open: bool, human: bool = False
+    catalog: Catalog, host: str, port: int, *, no_open: bool, human: bool = False
 ) -> None:
     """Serve until Ctrl-C."""
     from wmtk.viz.serve.server import Server
@@ -139,7 +139,7 @@ def open_page(
         if not no_open:
             typer.launch(address.url)
 
-    Server(catalogue, host, port, human=human).run(ready)
+    Server(catalog, host, port, human=human).run(ready)
 
 
 def _say(text: str) -> None:
@@ -159,9 +159,9 @@ def _run(path: Path, checkpoint: str, device: str, trust_env: Sequence[str] = ()
     def open_model() -> Dreamer:
         from wmtk.agent.device import choose_device
         from wmtk.agent.load import load
-        from wmtk.agent.stepper import for_play
+        from wmtk.agent.stepper import single_threaded
 
-        return for_play(load(path, checkpoint, choose_device(device)))
+        return single_threaded(load(path, checkpoint, choose_device(device)))
 
     return RunEntry(
         name=path.resolve().name,

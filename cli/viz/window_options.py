@@ -121,7 +121,7 @@ def training_of(run: Run) -> Mapping[str, Any]:
 
 
 def data_of(run: Run) -> Path:
-    """The dataset that a run learnt from: its replay, or one that is still where it was."""
+    """The dataset that a run learned from: its replay, or one that is still where it was."""
     from wmtk.errors import UsageError
 
     named = [Path(item["path"]) for item in run.about["data"]]
@@ -172,7 +172,7 @@ def open_looks(
     seed: int = 0,
     device: str = "auto",
 ) -> list[Look]:
-    """Load models, by run and checkpoint, and choose windows that none of them learnt from."""
+    """Load models, by run and checkpoint, and choose windows that none of them learned from."""
     from wmtk.agent.device import choose_device
     from wmtk.agent.load import load
     from wmtk.datasets import Dataset

@@ -30,7 +30,7 @@ _ALL = (
         description="Minari 0.5 datasets (HDF5): <id>/data/main_data.hdf5 and metadata.json",
         alignment=minari_hdf5.ALIGNMENT,
         cannot_hold="Of the task only what gymnasium's EnvSpec describes, not wmtk's own wrappers.",
-        recognises=minari_hdf5.recognises,
+        recognizes=minari_hdf5.recognizes,
         read=minari_hdf5.read,
         write=minari_export.write,
         locate=minari_hdf5.locate,
@@ -41,7 +41,7 @@ _ALL = (
         alignment=d4rl.ALIGNMENT,
         cannot_hold="Final observations without next_observations; recordings that were cut; "
         "several observation keys in one array.",
-        recognises=d4rl.recognises,
+        recognizes=d4rl.recognizes,
         read=d4rl.read,
         write=d4rl.write,
     ),
@@ -51,7 +51,7 @@ _ALL = (
         alignment=dreamer_npz.ALIGNMENT,
         cannot_hold="Floats beyond float32 and integers beyond int32; episodes that are both "
         "terminated and truncated.",
-        recognises=dreamer_npz.recognises,
+        recognizes=dreamer_npz.recognizes,
         read=dreamer_npz.read,
         write=dreamer_export.write,
     ),
@@ -60,7 +60,7 @@ _ALL = (
         description="Diffusion Policy replay buffers: zarr v2 with data/ and meta/episode_ends",
         alignment=diffusion_zarr.ALIGNMENT,
         cannot_hold="Final observations, how episodes ended, infos; rewards only as an extra key.",
-        recognises=diffusion_zarr.recognises,
+        recognizes=diffusion_zarr.recognizes,
         read=diffusion_zarr.read,
         write=diffusion_export.write,
     ),
@@ -106,7 +106,7 @@ def detect_format(path: str | os.PathLike[str]) -> str:
             source,
         )
     for format in _ALL:
-        if format.recognises(source):
+        if format.recognizes(source):
             return format.name
     if hdf5.is_hdf5(source):
         raise unknown_hdf5(source, _lines())

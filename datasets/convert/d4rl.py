@@ -40,7 +40,7 @@ _IGNORED = "At {n} steps next_observations is not the observation that follows: 
 Span = tuple[int, int, bool, bool]  # first row, row after the last, terminated, truncated
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     if not hdf5.is_hdf5(path):
         return False
     with hdf5.open_hdf5(path) as file, hdf5.guarded(path):

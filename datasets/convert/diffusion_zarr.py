@@ -38,7 +38,7 @@ End = Literal["cut", "terminated", "truncated"]
 Spans = list[tuple[int, int]]
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     if path.is_dir():
         return (path / LANDMARK).is_file()
     if not path.is_file() or not zipfile.is_zipfile(path):

@@ -45,7 +45,7 @@ def files(path: Path) -> list[Path]:
     return [path / name for name in names]
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     if not path.is_dir() or not (found := files(path)):
         return False
     with open_npz(found[0]) as npz:

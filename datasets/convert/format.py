@@ -49,7 +49,7 @@ class Format:
     description: str
     alignment: str  # the rows of an episode, as the format has them
     cannot_hold: str
-    recognises: Callable[[Path], bool]
+    recognizes: Callable[[Path], bool]
     read: Callable[..., AbstractContextManager[Source]]  # (path, **options)
     # (dataset, target, episodes, losses, **options): writes a file or folder that is not there
     write: Callable[..., None]

@@ -58,7 +58,7 @@ def _data_folder(path: Path) -> Path | None:
     return None
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     folder = _data_folder(path)
     if folder is None:
         return False

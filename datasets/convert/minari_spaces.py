@@ -1,4 +1,4 @@
-"""Minari's names and spaces: dataset ids, serialised spaces, where the arrays of a space lie."""
+"""Minari's names and spaces: dataset ids, serialized spaces, where the arrays of a space lie."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def load_minari() -> ModuleType:
 
 
 def parse_space(text: Any, path: Path) -> gym.Space[Any]:
-    """The space that Minari serialised; declared sizes are checked before it is built."""
+    """The space that Minari serialized; declared sizes are checked before it is built."""
     try:
         document = shallow(json.loads(text))
         _check(document, 0)

@@ -31,7 +31,7 @@ def run_import(
 ) -> ImportReport:
     """Read `source` into a new dataset at `target`."""
     _check_options(format, format.import_options, options)
-    if not format.recognises(source):
+    if not format.recognizes(source):
         if hdf5.is_hdf5(source):
             raise unknown_hdf5(source, f"  {format.name}: {format.description}")
         raise ConversionError(

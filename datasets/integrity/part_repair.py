@@ -253,7 +253,7 @@ def _entry_on_disk(folder: Path) -> PartEntry | None:
 
 
 def _same_episodes(parts: Sequence[PartEntry], entry: PartEntry) -> list[PartEntry]:
-    """The neighbouring parts that together hold exactly the episodes of `entry`, if any do."""
+    """The neighboring parts that together hold exactly the episodes of `entry`, if any do."""
     for start, head in enumerate(parts):
         if head.ids[0] != entry.ids[0]:
             continue

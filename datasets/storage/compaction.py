@@ -41,7 +41,7 @@ def split(episodes: Sequence[Episode], target: int) -> Iterator[list[Episode]]:
 
 
 def runs(state: State, target: int, *, everything: bool) -> Iterator[tuple[PartEntry, ...]]:
-    """Neighbouring small parts that together make a part of about `target` steps.
+    """Neighboring small parts that together make a part of about `target` steps.
 
     With `everything` the last run is joined too, even if it is short of the target.
     """

@@ -33,7 +33,7 @@ def test_updates_are_measured(tmp_path: Path) -> None:
     assert ours["ratio"] == "1.00×"
     ours, *in_full = tables["The full update, B = 2, L = 8"]
     assert len(in_full) == fast_bfloat16()
-    assert float(ours["of it behaviour"].split()[0]) < float(ours["seconds"].split()[0])
+    assert float(ours["of it behavior"].split()[0]) < float(ours["seconds"].split()[0])
     assert {row["threads"] for row in tables["Updates of the preset tiny"]} == {"1"}
 
 

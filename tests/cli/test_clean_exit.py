@@ -22,7 +22,7 @@ STRICT = [sys.executable, "-X", "dev", "-W", "error"]
 BAD = ("Warning", "Traceback", "Exception ignored", "not foreseen")
 PATIENCE = 900
 SMALL = (
-    "--set model.depth=2 --set model.layers=1 --set model.units=8 --set model.rssm.deter=8 "
+    "--set model.cnn_depth=2 --set model.layers=1 --set model.units=8 --set model.rssm.deter=8 "
     "--set model.rssm.hidden=8 --set model.rssm.stoch=2 --set model.rssm.classes=4 "
     "--set data.batch_size=2 --set data.length=6"
 )

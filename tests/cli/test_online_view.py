@@ -10,8 +10,8 @@ from rich.console import Console
 from wmtk.cli.common import console, online_dashboard
 from wmtk.cli.common.online_dashboard import View, sparkline
 from wmtk.cli.common.online_summary import show_result, time_line
+from wmtk.runs.training_config import OnlineConfig
 from wmtk.training.online.progress import OnlineProgress, Score
-from wmtk.training.online_config import OnlineConfig
 
 PACE = OnlineConfig(prefill=1000, pretrain=100, every=4, envs=4)
 
@@ -25,7 +25,7 @@ def progress(**changes) -> OnlineProgress:
         "episodes": 38,
         "scores": [Score(2000, 1.5, 0.9, 0.5), Score(2800, 4.25, 1.25, 0.75)],
         "losses": {"loss": 18.21, "image": 16.7},
-        "shares": {"saving": 0.01, "model": 0.6, "collect": 0.05, "behaviour": 0.24},
+        "shares": {"saving": 0.01, "model": 0.6, "collect": 0.05, "behavior": 0.24},
     }
     return OnlineProgress(**{**told, **changes})
 
@@ -122,7 +122,7 @@ def test_the_dashboard(clock) -> None:
         "▁▃▆█ 0.5 of late, best 4",
         "▁█ 4.25 at 2,800 steps, best 4.25",
         "loss 18.2 image 16.7",
-        "collect 5% model 60% behaviour 24% saving 1%",
+        "collect 5% model 60% behavior 24% saving 1%",
         "1:15",
     ):
         assert words in text, words
@@ -137,9 +137,9 @@ def test_on_a_terminal_the_dashboard_is_live(monkeypatch) -> None:
 
 
 def test_the_end_says_where_the_time_went() -> None:
-    shares = {"model": 0.6, "behaviour": 0.25, "collect": 0.08, "data wait": 0.01, "other": 0.06}
+    shares = {"model": 0.6, "behavior": 0.25, "collect": 0.08, "data wait": 0.01, "other": 0.06}
     assert time_line(shares) == (
-        "93.0% work: model 60.0%, behaviour 25.0%, collect 8.0%, other 6.0%, data wait 1.0%"
+        "93.0% work: model 60.0%, behavior 25.0%, collect 8.0%, other 6.0%, data wait 1.0%"
     )
     tested = {"step": 600, "eval/return": 4.5, "eval/return_std": 0.5}
     result = {"run": "r", "steps": 3160, "frames": 12640, "updates": 600, "tested": tested}

@@ -20,7 +20,7 @@ from wmtk.collect import (
     schema_of,
     task_of,
 )
-from wmtk.collect.driver import Play, make_plans
+from wmtk.collect.driver import EpisodeDriver, make_plans
 from wmtk.collect.recording_policy import discounted_returns
 from wmtk.datasets import Dataset, Episode
 from wmtk.envs import resolve
@@ -66,7 +66,7 @@ def test_every_environment_plays_its_share_and_no_more() -> None:
     policy = RandomPolicy(schema.action, [0])
     plans = make_plans(task, schema, policy, seed=(0,), episodes=8, envs=3)
     sink = Listing()
-    assert not Play(policy, sink).run(plans, workers=0, timeout=60)
+    assert not EpisodeDriver(policy, sink).run(plans, workers=0, timeout=60)
     assert Counter(sink.slots) == {0: 3, 1: 3, 2: 2}
     assert sink.closed
 

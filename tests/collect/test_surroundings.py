@@ -103,7 +103,7 @@ def test_what_an_environment_prints_and_where_it_goes_does_no_harm(folder, worke
     assert json.loads(done.stdout)["returns"] == [5.0, 5.0]
     if workers:
         return
-    sizes = ["online.prefill=5", "online.pretrain=1", "online.every=8", "online.episodes=1"]
+    sizes = ["online.prefill=5", "online.pretrain=1", "online.train_every=8", "online.episodes=1"]
     sizes += ["model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8", "data.length=4"]
     sets = [word for size in sizes for word in ("--set", size)]
     done = wmtk(folder, "online", task, "--out", "runs/n", "--steps", 20, *sets, *options)
@@ -252,7 +252,12 @@ def test_a_run_that_is_gone_while_it_trains_is_said_to_be(tmp_path, fate) -> Non
 
     out = tmp_path / "run"
     changes = {"online.prefill": 79, "online.envs": 1, "online.episodes": 0, "online.pretrain": 1}
-    changes |= {"online.every": 16, "cadence.log": 1, "model.units": 8, "data.length": 4}
+    changes |= {
+        "online.train_every": 16,
+        "logging.log_every": 1,
+        "model.units": 8,
+        "data.length": 4,
+    }
 
     def interfere(progress) -> None:
         if progress.updates == 2 and out.exists():

@@ -11,16 +11,22 @@ import pytest
 
 from wmtk.datasets import Dataset
 from wmtk.runs.run_directory import Run
-from wmtk.training.presets import ABLATIONS, TrainingConfig, altered
+from wmtk.runs.training_config import TrainingConfig
+from wmtk.training.presets import ABLATIONS, with_overrides
 
 pytest.importorskip("torch")
 PAGE = (Path(__file__).parents[2] / "docs" / "acting.md").read_text()
 SMALL = (
-    *("model.depth=2", "model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8"),
+    *("model.cnn_depth=2", "model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8"),
     *("model.rssm.stoch=2", "model.rssm.classes=4", "data.batch_size=2", "data.length=6"),
 )
 SMALL_POLICY = (
-    *("behaviour.layers=1", "behaviour.units=8", "behaviour.horizon=2", "behaviour.starts=4"),
+    *(
+        "behavior.layers=1",
+        "behavior.units=8",
+        "behavior.horizon=2",
+        "behavior.imagination_starts=4",
+    ),
 )
 
 
@@ -65,13 +71,13 @@ def test_the_page_names_every_setting_and_its_default() -> None:
     """And every ablation that concerns the policy."""
     table = PAGE.partition("## Settings")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.MULTILINE)
-    defaults = TrainingConfig().behaviour
+    defaults = TrainingConfig().behavior
     named = set()
     for cell, told in rows:
         parts = [name.strip("`") for name in cell.split(", ")]
-        parent = parts[0].removeprefix("behaviour.").rpartition(".")[0]
+        parent = parts[0].removeprefix("behavior.").rpartition(".")[0]
         for name, value in zip(parts, told.split(", "), strict=True):
-            name = f"{parent}{name}" if name.startswith(".") else name.removeprefix("behaviour.")
+            name = f"{parent}{name}" if name.startswith(".") else name.removeprefix("behavior.")
             named.add(name.partition(".")[0])
             found: object = defaults
             for part in name.split("."):
@@ -79,6 +85,6 @@ def test_the_page_names_every_setting_and_its_default() -> None:
             assert json.loads(value.strip("`")) == found, name
     assert named == set(type(defaults).model_fields)
     for ablation in ABLATIONS:
-        changes = TrainingConfig().differences(altered(TrainingConfig(), [ablation], {}))
-        if any(name.startswith("behaviour.") for name in changes):
+        changes = TrainingConfig().diff(with_overrides(TrainingConfig(), [ablation], {}))
+        if any(name.startswith("behavior.") for name in changes):
             assert f"`{ablation}`" in table, ablation

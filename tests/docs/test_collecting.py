@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "collecting.md"
 pytestmark = pytest.mark.slow
 for package in ("h5py", "minari"):
     pytest.importorskip(package)
-# Discrete and continuous, one colour and three, as the page's own.
+# Discrete and continuous, one color and three, as the page's own.
 TASKS = {"atari_pong": "wmtk/Catch-v0", "dmc_cartpole_balance": "wmtk/Reach-v0"}
 
 
@@ -48,7 +48,7 @@ EXIT_CODES = [
     (["wmtk/Ctach-v0", "--episodes", "1"], 2),
     (["wmtk/Catch-v0"], 2),
     (["wmtk/Catch-v0", "--episodes", "1", "--policy", "greedy"], 2),
-    (["wmtk/Catch-v0", "--episodes", "1", "--set", "colour=red"], 2),
+    (["wmtk/Catch-v0", "--episodes", "1", "--set", "color=red"], 2),
     (["wmtk/Catch-v0", "--episodes", "1", "--human"], 2),
 ]
 

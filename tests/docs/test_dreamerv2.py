@@ -36,7 +36,7 @@ def test_every_ablation_is_there_with_what_it_changes() -> None:
     rows = dict(re.findall(r"^\| `(\w[\w-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
     assert rows.keys() == ABLATIONS.keys()
     for name, text in rows.items():
-        changed = plain.differences(training_config("atari", (name,)))
+        changed = plain.diff(training_config("atari", (name,)))
         assert changed
         for full in changed:
             assert any(named and full.startswith(named) for named in re.findall(r"`(.+?)`", text))

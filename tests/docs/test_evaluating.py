@@ -1,4 +1,4 @@
-"""docs/evaluating.md: its commands and its example work, with a policy that has learnt nothing."""
+"""docs/evaluating.md: its commands and its example work, with a policy that has learned nothing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.slow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluating.md").read_text()
 SMALL = (
-    *("model.depth=2", "model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8"),
+    *("model.cnn_depth=2", "model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8"),
     *("model.rssm.stoch=2", "model.rssm.classes=4", "data.batch_size=2", "data.length=6"),
 )
-SMALL_POLICY = ("behaviour.layers=1", "behaviour.units=8", "behaviour.horizon=2")
+SMALL_POLICY = ("behavior.layers=1", "behavior.units=8", "behavior.horizon=2")
 
 
 @pytest.fixture

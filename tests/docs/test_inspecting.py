@@ -1,4 +1,4 @@
-"""docs/inspecting.md: its commands and programs work, on models that have hardly learnt."""
+"""docs/inspecting.md: its commands and programs work, on models that have hardly learned."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from wmtk.cli.viz.viz_app import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "inspecting.md").read_text()
-SMALL_BATCHES = ("data.batch_size=2", "data.length=6", "cadence.checkpoint=1")
+SMALL_BATCHES = ("data.batch_size=2", "data.length=6", "logging.checkpoint_every=1")
 SMALL = {
     "train-model": (
-        *("model.depth=2", "model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8"),
+        *("model.cnn_depth=2", "model.units=8", "model.rssm.deter=8", "model.rssm.hidden=8"),
         *SMALL_BATCHES,
     ),
     "train-policy": (
-        *("behaviour.layers=1", "behaviour.units=8", "behaviour.horizon=2"),
+        *("behavior.layers=1", "behavior.units=8", "behavior.horizon=2"),
         *SMALL_BATCHES,
     ),
 }

@@ -10,7 +10,7 @@ import yaml
 
 pytest.importorskip("torch")
 
-from wmtk.training.online_config import OnlineConfig
+from wmtk.runs.training_config import OnlineConfig
 from wmtk.training.presets import training_config
 
 PAGE = (Path(__file__).parents[2] / "docs" / "online.md").read_text()

@@ -108,7 +108,7 @@ def shrink(screen: np.ndarray) -> np.ndarray:
 
 
 def alike(obs: np.ndarray, screen: np.ndarray) -> bool:
-    """Equal up to OpenCV's rounding of the picture in between: one grey level, rarely."""
+    """Equal up to OpenCV's rounding of the picture in between: one gray level, rarely."""
     apart = np.abs(obs.astype(int) - shrink(screen))
     return bool(apart.max() <= 1 and (apart > 0).mean() < 0.2)
 
@@ -266,7 +266,7 @@ def test_both_names_are_one_environment() -> None:
     assert (frames[0] == frames[1]).all()
 
 
-def test_colour_and_size() -> None:
+def test_color_and_size() -> None:
     env = make_env("atari_pong", rgb=True, size=96)
     obs, _ = env.reset(seed=0)
     assert obs.shape == (96, 96, 3) == env.observation_space.shape

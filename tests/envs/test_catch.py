@@ -77,8 +77,8 @@ def test_the_picture_shows_the_factors() -> None:
     rng = np.random.default_rng(0)
     for _ in range(60):
         ys, xs = np.nonzero(obs[..., 0] > 200)
-        centre = np.array([xs.mean() + 0.5, ys.mean() + 0.5]) / 64
-        assert np.allclose(info["ball"], centre, atol=1e-6)
+        center = np.array([xs.mean() + 0.5, ys.mean() + 0.5]) / 64
+        assert np.allclose(info["ball"], center, atol=1e-6)
         paddle = np.nonzero(obs[-1, :, 0] == catch.BRIGHTNESS_PADDLE)[0]
         assert info["paddle"] == pytest.approx((paddle.mean() + 0.5) / 64)
         assert len(paddle) == 16

@@ -191,9 +191,9 @@ def test_keys_are_chosen(package: str) -> None:
     env = make_env("my_cameras:MissionEnv", obs_keys="image,inner/clock")
     assert env.reset(seed=0)[0].keys() == {"image", "inner"}
     assert env.observation_space.contains(env.step(env.action_space.sample())[0])
-    with pytest.raises(ConfigError, match="no observation key 'vectr'") as misspelt:
+    with pytest.raises(ConfigError, match="no observation key 'vectr'") as misspelled:
         make_env("my_cameras:MissionEnv", obs_keys="vectr")
-    assert "Did you mean 'vector'?" in misspelt.value.hint
+    assert "Did you mean 'vector'?" in misspelled.value.hint
     assert make_env("wmtk/Catch-v0", obs_keys="image").observation_space.shape == (64, 64, 1)
 
 

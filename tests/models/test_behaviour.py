@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from wmtk.models.actions import Categoricals, TruncatedNormal
-from wmtk.models.actor_critic import Behaviour, Objective
-from wmtk.models.imagination import Starts
+from wmtk.models.actor_critic import ActorCritic, Objective
+from wmtk.models.imagination import StartStates
 from wmtk.models.returns import lambda_targets, step_weights
 from wmtk.models.rssm import State
 
@@ -69,44 +69,44 @@ class Forced(Categoricals):
         return self.left.pop(0)
 
 
-def make_behaviour(values: Tensor = GUESS) -> Behaviour:
+def make_behavior(values: Tensor = GUESS) -> ActorCritic:
     torch.manual_seed(0)
-    behaviour = Behaviour(4, Categoricals([2]), 1, 5).double()
-    behaviour.slow = Table(values)
-    return behaviour
+    behavior = ActorCritic(4, Categoricals([2]), 1, 5).double()
+    behavior.slow = Table(values)
+    return behavior
 
 
-def start(n: int = 1) -> Starts:
+def start(n: int = 1) -> StartStates:
     deter = nn.functional.one_hot(torch.tensor([START] * n), 4).double()
     nothing = deter[:, :0]
-    return Starts(State(deter, nothing, nothing), DISCOUNT[START].expand(n))
+    return StartStates(State(deter, nothing, nothing), DISCOUNT[START].expand(n))
 
 
-def log_probs(behaviour: Behaviour) -> Tensor:
+def log_probs(behavior: ActorCritic) -> Tensor:
     """ln π(a|s) of all states: (4, 2)."""
-    return torch.log_softmax(behaviour.actor(torch.eye(4).double()), -1)
+    return torch.log_softmax(behavior.actor(torch.eye(4).double()), -1)
 
 
-def expected_gradient(behaviour: Behaviour, objective: Objective) -> list[Tensor]:
+def expected_gradient(behavior: ActorCritic, objective: Objective) -> list[Tensor]:
     """Of the actor's loss, exactly: every sequence of actions, by its probability."""
-    logs = log_probs(behaviour).detach()
-    parameters = list(behaviour.actor.parameters())
+    logs = log_probs(behavior).detach()
+    parameters = list(behavior.actor.parameters())
     total = [torch.zeros_like(p) for p in parameters]
     for sequence in itertools.product(range(2), repeat=objective.horizon):
         state, log = START, 0.0
         for action in sequence:
             log, state = log + logs[state, action].item(), int(NEXT[state, action])
-        behaviour.actions = Forced(list(sequence))
-        dream = behaviour.imagine(Grid(), start(), objective)
-        loss, _, _ = behaviour.losses(dream, objective)
+        behavior.actions = Forced(list(sequence))
+        dream = behavior.imagine(Grid(), start(), objective)
+        loss, _, _ = behavior.losses(dream, objective)
         for sum_, grad in zip(total, torch.autograd.grad(loss, parameters), strict=True):
             sum_ += math.exp(log) * grad
     return total
 
 
-def exact_objective(behaviour: Behaviour, horizon: int, entropy: float = 0.0) -> Tensor:
+def exact_objective(behavior: ActorCritic, horizon: int, entropy: float = 0.0) -> Tensor:
     """E[Σ_t w_t·(r_t + η·H_t) + w_H·v_H] over all sequences, differentiable in the actor."""
-    logs = log_probs(behaviour)
+    logs = log_probs(behavior)
     bonus = -entropy * (logs.exp() * logs).sum(-1)  # (4,)
 
     def value(state: int, steps: int) -> Tensor:
@@ -118,61 +118,63 @@ def exact_objective(behaviour: Behaviour, horizon: int, entropy: float = 0.0) ->
     return value(START, horizon)
 
 
-def assert_ascends(behaviour: Behaviour, gradient: list[Tensor], objective: Tensor, H: int) -> None:
+def assert_ascends(
+    behavior: ActorCritic, gradient: list[Tensor], objective: Tensor, H: int
+) -> None:
     """The loss is the mean over H steps of minus what the objective sums up."""
-    wanted = torch.autograd.grad(objective, list(behaviour.actor.parameters()))
+    wanted = torch.autograd.grad(objective, list(behavior.actor.parameters()))
     assert any(grad.abs().max() > 1e-3 for grad in wanted)
     for found, exact in zip(gradient, wanted, strict=True):
         torch.testing.assert_close(-H * found, exact)
 
 
 def test_reinforce_is_the_gradient_of_the_expected_return() -> None:
-    behaviour = make_behaviour()
+    behavior = make_behavior()
     objective = Objective(horizon=4, trace=1.0, reinforce=1.0, entropy=0.0)
-    found = expected_gradient(behaviour, objective)
-    assert_ascends(behaviour, found, exact_objective(behaviour, 4), 4)
+    found = expected_gradient(behavior, objective)
+    assert_ascends(behavior, found, exact_objective(behavior, 4), 4)
 
 
 def test_the_baseline_changes_no_expectation() -> None:
     objective = Objective(horizon=3, reinforce=1.0, entropy=0.0)
-    behaviour, other = make_behaviour(), make_behaviour()
+    behavior, other = make_behavior(), make_behavior()
     other.critic = Table(torch.tensor([100.0, -50.0, 7.0, 3.0], dtype=torch.float64))
-    one, two = expected_gradient(behaviour, objective), expected_gradient(other, objective)
+    one, two = expected_gradient(behavior, objective), expected_gradient(other, objective)
     for a, b in zip(one, two, strict=True):
         torch.testing.assert_close(a, b)
 
 
 @pytest.mark.parametrize("trace", [0.0, 0.6])
 def test_with_true_values_every_lambda_has_the_same_gradient(trace, monkeypatch) -> None:
-    behaviour = make_behaviour()
+    behavior = make_behavior()
     with torch.no_grad():
         policy = torch.einsum(
-            "sa,sap->sp", log_probs(behaviour).exp(), nn.functional.one_hot(NEXT, 4).double()
+            "sa,sap->sp", log_probs(behavior).exp(), nn.functional.one_hot(NEXT, 4).double()
         )
         true = torch.linalg.solve(torch.eye(4).double() - DISCOUNT[:, None] * policy, REWARD)
     monkeypatch.setattr(f"{__name__}.GUESS", true)
-    behaviour.slow = Table(true)
+    behavior.slow = Table(true)
     objective = Objective(horizon=3, trace=trace, reinforce=1.0, entropy=0.0)
-    found = expected_gradient(behaviour, objective)
-    assert_ascends(behaviour, found, exact_objective(behaviour, 3), 3)
+    found = expected_gradient(behavior, objective)
+    assert_ascends(behavior, found, exact_objective(behavior, 3), 3)
 
 
 def test_long_term_entropy_is_part_of_the_return() -> None:
-    behaviour = make_behaviour()
+    behavior = make_behavior()
     objective = Objective(horizon=3, trace=1.0, reinforce=1.0, entropy=0.7, long_term_entropy=True)
-    found = expected_gradient(behaviour, objective)
-    assert_ascends(behaviour, found, exact_objective(behaviour, 3, 0.7), 3)
+    found = expected_gradient(behavior, objective)
+    assert_ascends(behavior, found, exact_objective(behavior, 3, 0.7), 3)
 
 
 def test_long_term_entropy_blames_the_way_there_through_the_dynamics_too() -> None:
     """Of three steps, by hand: the second and third state's entropies, reached by actions."""
-    behaviour = make_behaviour()
+    behavior = make_behavior()
     objective = Objective(horizon=3, trace=1.0, reinforce=0.0, entropy=0.7, long_term_entropy=True)
     torch.manual_seed(0)
-    dream = behaviour.imagine(Grid(), start(6), objective)
-    loss, _, _ = behaviour.losses(dream, objective)
-    fixed = {name: weight.detach() for name, weight in behaviour.actor.named_parameters()}
-    logs = torch.log_softmax(functional_call(behaviour.actor, fixed, dream.path), -1)
+    dream = behavior.imagine(Grid(), start(6), objective)
+    loss, _, _ = behavior.losses(dream, objective)
+    fixed = {name: weight.detach() for name, weight in behavior.actor.named_parameters()}
+    logs = torch.log_softmax(functional_call(behavior.actor, fixed, dream.path), -1)
     reward = dream.reward - 0.7 * (logs.exp() * logs).sum(-1)
     V2 = reward[2] + dream.discount[2] * dream.following[2]
     V1 = reward[1] + dream.discount[1] * V2
@@ -182,7 +184,7 @@ def test_long_term_entropy_blames_the_way_there_through_the_dynamics_too() -> No
     own = -0.7 * (logs.exp() * logs).sum(-1)
     by_hand = -(weight * (torch.stack([V0, V1, V2]) + own)).mean()
     torch.testing.assert_close(loss, by_hand)
-    parameters = list(behaviour.actor.parameters())
+    parameters = list(behavior.actor.parameters())
     ours = torch.autograd.grad(loss, parameters, retain_graph=True)
     theirs = torch.autograd.grad(by_hand, parameters)
     for a, b in zip(ours, theirs, strict=True):
@@ -191,32 +193,32 @@ def test_long_term_entropy_blames_the_way_there_through_the_dynamics_too() -> No
 
 
 def test_short_term_entropy_is_that_of_the_states_as_they_come() -> None:
-    behaviour = make_behaviour()
+    behavior = make_behavior()
     plain = Objective(horizon=3, trace=1.0, reinforce=1.0, entropy=0.0)
-    without = expected_gradient(behaviour, plain)
+    without = expected_gradient(behavior, plain)
     objective = Objective(horizon=3, trace=1.0, reinforce=1.0, entropy=0.7)
-    found = expected_gradient(behaviour, objective)
-    logs = log_probs(behaviour)
+    found = expected_gradient(behavior, objective)
+    logs = log_probs(behavior)
     entropies = -(logs.exp() * logs).sum(-1)
     chance, reached = logs.exp().detach(), torch.zeros(4).double()
     at = nn.functional.one_hot(torch.tensor(START), 4).double()
     for _ in range(3):  # how often each state is come to, discounted
         reached += at
         at = torch.einsum("s,s,sa,sap->p", at, DISCOUNT, chance, Grid().table.detach())
-    bonus = torch.autograd.grad(0.7 * reached @ entropies, list(behaviour.actor.parameters()))
+    bonus = torch.autograd.grad(0.7 * reached @ entropies, list(behavior.actor.parameters()))
     for f, w, b in zip(found, without, bonus, strict=True):
         torch.testing.assert_close(f, w - b / 3)
 
 
 def test_sampled_gradients_average_to_the_exact_one() -> None:
-    behaviour = make_behaviour()
+    behavior = make_behavior()
     objective = Objective(horizon=3, trace=1.0, reinforce=1.0, entropy=0.0)
-    exact = torch.cat([g.ravel() for g in expected_gradient(behaviour, objective)])
-    behaviour.actions = Categoricals([2])
+    exact = torch.cat([g.ravel() for g in expected_gradient(behavior, objective)])
+    behavior.actions = Categoricals([2])
     torch.manual_seed(1)
-    dream = behaviour.imagine(Grid(), start(40_000), objective)
-    loss, _, _ = behaviour.losses(dream, objective)
-    parts = torch.autograd.grad(loss, list(behaviour.actor.parameters()))
+    dream = behavior.imagine(Grid(), start(40_000), objective)
+    loss, _, _ = behavior.losses(dream, objective)
+    parts = torch.autograd.grad(loss, list(behavior.actor.parameters()))
     found = torch.cat([g.ravel() for g in parts])
     assert (found - exact).norm() < 0.03 * exact.norm()
 
@@ -225,10 +227,10 @@ def test_sampled_gradients_average_to_the_exact_one() -> None:
 def test_backpropagation_and_the_mix(rho) -> None:
     """ρ·Reinforce + (1−ρ)·dynamics, each worked out apart from the same dream."""
     torch.manual_seed(0)
-    behaviour = make_behaviour()
+    behavior = make_behavior()
     objective = Objective(horizon=3, reinforce=rho, entropy=0.1)
-    dream = behaviour.imagine(Grid(), start(6), objective)
-    loss, _, _ = behaviour.losses(dream, objective)
+    dream = behavior.imagine(Grid(), start(6), objective)
+    loss, _, _ = behavior.losses(dream, objective)
     V2 = dream.reward[2] + dream.discount[2] * dream.following[2]
     V1 = dream.reward[1] + dream.discount[1] * (0.05 * dream.following[1] + 0.95 * V2)
     V0 = dream.reward[0] + dream.discount[0] * (0.05 * dream.following[0] + 0.95 * V1)
@@ -239,7 +241,7 @@ def test_backpropagation_and_the_mix(rho) -> None:
     reinforce = log_prob * (target - dream.value).detach()
     entropy = -(logs.exp() * logs).sum(-1)
     by_hand = -(weight.detach() * (rho * reinforce + (1 - rho) * target + 0.1 * entropy)).mean()
-    parameters = list(behaviour.actor.parameters())
+    parameters = list(behavior.actor.parameters())
     ours = torch.autograd.grad(loss, parameters, retain_graph=True)
     theirs = torch.autograd.grad(by_hand, parameters)
     for a, b in zip(ours, theirs, strict=True):
@@ -248,10 +250,10 @@ def test_backpropagation_and_the_mix(rho) -> None:
 
 
 def test_the_critic_learns_the_weighted_targets() -> None:
-    behaviour = make_behaviour()
+    behavior = make_behavior()
     objective = Objective(horizon=3)
-    dream = behaviour.imagine(Grid(), start(6), objective)
-    _, loss, metrics = behaviour.losses(dream, objective)
+    dream = behavior.imagine(Grid(), start(6), objective)
+    _, loss, metrics = behavior.losses(dream, objective)
     weight = step_weights(dream.discount)
     V = torch.tensor(0.0)
     total = torch.tensor(0.0)
@@ -261,24 +263,24 @@ def test_the_critic_learns_the_weighted_targets() -> None:
         total = total + (weight[t] * (dream.value[t] - V) ** 2 / 2).sum()
     torch.testing.assert_close(loss, total / 18)
     assert metrics["loss/critic"].item() == pytest.approx(loss.item())
-    parameters = list(behaviour.actor.parameters())
+    parameters = list(behavior.actor.parameters())
     assert torch.autograd.grad(loss, parameters, allow_unused=True) == (None,) * len(parameters)
 
 
 def test_the_slow_critic_is_a_frozen_copy() -> None:
-    behaviour = Behaviour(4, Categoricals([2]), 2, 5)
+    behavior = ActorCritic(4, Categoricals([2]), 2, 5)
     feat = torch.randn(7, 4)
-    torch.testing.assert_close(behaviour.slow(feat), behaviour.critic(feat))
-    nn.init.normal_(behaviour.critic.out.weight)
-    assert not torch.allclose(behaviour.slow(feat), behaviour.critic(feat))
-    behaviour.renew_slow()
-    torch.testing.assert_close(behaviour.slow(feat), behaviour.critic(feat))
-    assert not any(p.requires_grad for p in behaviour.slow.parameters())
+    torch.testing.assert_close(behavior.slow(feat), behavior.critic(feat))
+    nn.init.normal_(behavior.critic.out.weight)
+    assert not torch.allclose(behavior.slow(feat), behavior.critic(feat))
+    behavior.renew_slow()
+    torch.testing.assert_close(behavior.slow(feat), behavior.critic(feat))
+    assert not any(p.requires_grad for p in behavior.slow.parameters())
 
 
 def test_at_paper_size_actor_and_critic_have_1_1_million_parameters_each() -> None:
-    behaviour = Behaviour(600 + 1024, Categoricals([18]), 4, 400)
-    for network in (behaviour.actor, behaviour.critic):
+    behavior = ActorCritic(600 + 1024, Categoricals([18]), 4, 400)
+    for network in (behavior.actor, behavior.critic):
         assert sum(p.numel() for p in network.parameters()) == pytest.approx(1.13e6, rel=0.01)
 
 
@@ -317,40 +319,40 @@ class Line(nn.Module):
 def test_the_actor_finds_the_way(discrete, rho) -> None:
     torch.manual_seed(0)
     world = Line(discrete=discrete)
-    behaviour = Behaviour(1, Categoricals([3]) if discrete else TruncatedNormal(1), 2, 24)
+    behavior = ActorCritic(1, Categoricals([3]) if discrete else TruncatedNormal(1), 2, 24)
     objective = Objective(horizon=5, reinforce=rho, entropy=1e-3)
     learners = [
         torch.optim.Adam(network.parameters(), lr=1e-2)
-        for network in (behaviour.actor, behaviour.critic)
+        for network in (behavior.actor, behavior.critic)
     ]
     for update in range(150):
         if update % 10 == 0:
-            behaviour.renew_slow()
+            behavior.renew_slow()
         deter = torch.rand(128, 1) * 2 - 0.8
-        starts = Starts(State(deter, deter[:, :0], deter[:, :0]), torch.full((128,), 0.9))
-        dream = behaviour.imagine(world, starts, objective)
-        for learner, loss in zip(learners, behaviour.losses(dream, objective)[:2], strict=True):
+        starts = StartStates(State(deter, deter[:, :0], deter[:, :0]), torch.full((128,), 0.9))
+        dream = behavior.imagine(world, starts, objective)
+        for learner, loss in zip(learners, behavior.losses(dream, objective)[:2], strict=True):
             learner.zero_grad()
             loss.backward()
             learner.step()
     assert world.moves.grad is None
     places = torch.cat([torch.linspace(-0.8, -0.1, 8), torch.linspace(0.5, 1.2, 8)])[:, None]
     with torch.no_grad():
-        moved = behaviour.act(places, sample=False) @ world.moves
+        moved = behavior.act(places, sample=False) @ world.moves
     assert torch.equal(torch.sign(moved), torch.sign(world.target - places))
 
 
 def test_a_dream_can_be_judged_by_other_rewards() -> None:
     """As a penalty for what the model does not know needs it."""
-    behaviour = make_behaviour()
+    behavior = make_behavior()
     objective = Objective(horizon=3)
     torch.manual_seed(0)
-    dream = behaviour.imagine(Grid(), start(6), objective)
+    dream = behavior.imagine(Grid(), start(6), objective)
     penalty = torch.rand_like(dream.reward)  # (H, N)
-    *losses, before = behaviour.losses(dream, objective)
-    *others, after = behaviour.losses(dream, objective, dream.reward - penalty)
-    # What is learnt is what a dream with these rewards of its own would teach …
-    wanted = behaviour.losses(dream._replace(reward=dream.reward - penalty), objective)
+    *losses, before = behavior.losses(dream, objective)
+    *others, after = behavior.losses(dream, objective, dream.reward - penalty)
+    # What is learned is what a dream with these rewards of its own would teach …
+    wanted = behavior.losses(dream._replace(reward=dream.reward - penalty), objective)
     for loss, other, exact in zip(losses, others, wanted[:2], strict=True):
         torch.testing.assert_close(other, exact)
         assert not torch.isclose(other, loss)

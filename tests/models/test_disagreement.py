@@ -10,17 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.models.actions import Actions, Categoricals, TruncatedNormal
-from wmtk.models.actor_critic import Behaviour, Objective
+from wmtk.models.actor_critic import ActorCritic, Objective
 from wmtk.models.distributions import Binary, Categorical, Gaussian, Latent
 from wmtk.models.ensemble import (
     Ensemble,
     Transitions,
     disagreement,
     novelty,
-    penalised,
+    penalized,
     transitions,
 )
-from wmtk.models.imagination import Dream, Starts
+from wmtk.models.imagination import StartStates, Trajectory
 from wmtk.models.networks import MLP
 from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
@@ -119,16 +119,16 @@ def test_steps_lead_neither_into_padding_nor_from_one_episode_to_the_next() -> N
 # --- whose fault it is ---
 
 
-def a_dream(reward: Tensor, discount: Tensor) -> Dream:
-    nothing = dict.fromkeys(Dream._fields, torch.zeros_like(reward))
-    return Dream(**nothing | {"reward": reward, "discount": discount})
+def a_dream(reward: Tensor, discount: Tensor) -> Trajectory:
+    nothing = dict.fromkeys(Trajectory._fields, torch.zeros_like(reward))
+    return Trajectory(**nothing | {"reward": reward, "discount": discount})
 
 
 def test_a_step_is_charged_to_the_action_that_takes_it() -> None:
     """Three steps: rewards 1, 2, 3, discounts 0.9, 0.5 and 0, disagreement 0.1, 0.2, 0.4."""
     dream = a_dream(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[0.9], [0.5], [0.0]]))
     doubt = torch.tensor([[0.1], [0.2], [0.4]])
-    reward = penalised(dream, doubt, 10.0)
+    reward = penalized(dream, doubt, 10.0)
     assert reward.ravel().tolist() == pytest.approx([1 - 0.9, 2 - 0.5 * 2, 3.0])
     following = torch.tensor([[7.0], [5.0], [100.0]])
     targets = lambda_targets(reward, dream.discount, following, 0.5).ravel().tolist()
@@ -186,22 +186,22 @@ class Guess(nn.Module):
 def test_the_gradient_is_that_of_the_return_less_what_its_steps_cost(penalty) -> None:
     """By every sequence of actions, and by the exact value, which blames a step for its own u."""
     torch.manual_seed(0)
-    behaviour = Behaviour(3, Categoricals([2]), 1, 5).double()
-    behaviour.slow = Guess()
-    H, weights = 4, list(behaviour.actor.parameters())
-    logs = torch.log_softmax(behaviour.actor(torch.eye(3).double()), -1)  # (3, 2)
+    behavior = ActorCritic(3, Categoricals([2]), 1, 5).double()
+    behavior.slow = Guess()
+    H, weights = 4, list(behavior.actor.parameters())
+    logs = torch.log_softmax(behavior.actor(torch.eye(3).double()), -1)  # (3, 2)
     found = [torch.zeros_like(w) for w in weights]
     objective = Objective(horizon=H, trace=1.0, entropy=0.0)
     for sequence in itertools.product(range(2), repeat=H):
         state, log = 0, 0.0
         for action in sequence:
             log, state = log + logs[state, action].item(), int(NEXT[state, action])
-        behaviour.actions = Forced(sequence)
+        behavior.actions = Forced(sequence)
         at = torch.eye(3).double()[:1]
-        starts = Starts(State(at, at[:, :0], at[:, :0]), DISCOUNT[:1])
-        dream = behaviour.imagine(Known(), starts, objective)
+        starts = StartStates(State(at, at[:, :0], at[:, :0]), DISCOUNT[:1])
+        dream = behavior.imagine(Known(), starts, objective)
         doubt = torch.einsum("hns,hna,sa->hn", dream.path, dream.action, DOUBT)
-        loss, _, _ = behaviour.losses(dream, objective, penalised(dream, doubt, penalty))
+        loss, _, _ = behavior.losses(dream, objective, penalized(dream, doubt, penalty))
         for sum_, grad in zip(found, torch.autograd.grad(loss, weights), strict=True):
             sum_ -= H * math.exp(log) * grad
 
@@ -222,23 +222,27 @@ def test_the_gradient_is_that_of_the_return_less_what_its_steps_cost(penalty) ->
 # --- in dreams ---
 
 
-def make_world(latent: str, actions: Actions) -> tuple[WorldModel, Behaviour, Starts, Ensemble]:
+def make_world(
+    latent: str, actions: Actions
+) -> tuple[WorldModel, ActorCritic, StartStates, Ensemble]:
     torch.manual_seed(0)
     sizes = {"deter": 6, "hidden": 7, "stoch": 3, "classes": 4, "latent": latent}
     config = WorldModelConfig.build({"layers": 2, "units": 8, "rssm": sizes})
     world = WorldModel(config, {"state": ArraySpec("box", (3,), "float32")}, actions.size)
     F, latents = world.rssm.feat_size, world.rssm.latent
     stats = torch.randn(5, latents.stats_size)
-    starts = Starts(State(torch.randn(5, 6), latents.sample(stats), stats), torch.full((5,), 0.99))
+    starts = StartStates(
+        State(torch.randn(5, 6), latents.sample(stats), stats), torch.full((5,), 0.99)
+    )
     ensemble = Ensemble(latents, F + actions.size, members=3, layers=1, units=8)
-    return world, Behaviour(F, actions, 2, 8), starts, ensemble
+    return world, ActorCritic(F, actions, 2, 8), starts, ensemble
 
 
 @pytest.mark.parametrize("latent", LATENTS)
 @pytest.mark.parametrize("rho", [1.0, 0.0])
 def test_imagined_steps_are_judged_with_the_action_chosen_there(latent, rho) -> None:
-    world, behaviour, starts, ensemble = make_world(latent, Categoricals([3]))
-    dream = behaviour.imagine(world, starts, Objective(horizon=4, reinforce=rho))
+    world, behavior, starts, ensemble = make_world(latent, Categoricals([3]))
+    dream = behavior.imagine(world, starts, Objective(horizon=4, reinforce=rho))
     doubt = ensemble.judge(dream)
     assert doubt.shape == (4, 5)
     for t in range(4):
@@ -249,17 +253,17 @@ def test_imagined_steps_are_judged_with_the_action_chosen_there(latent, rho) -> 
 
 @pytest.mark.parametrize("actions", [Categoricals([3]), TruncatedNormal(2)], ids=["one", "numbers"])
 def test_with_backpropagation_it_moves_actions_and_not_the_members(actions) -> None:
-    world, behaviour, starts, ensemble = make_world("categorical", actions)
+    world, behavior, starts, ensemble = make_world("categorical", actions)
     chosen: list[Tensor] = []  # one by one: in a dream they are a copy, which leads nowhere
-    draw = behaviour.actions.sample
-    behaviour.actions.sample = lambda stats: chosen.append(draw(stats)) or chosen[-1]
-    dream = behaviour.imagine(world, starts, Objective(horizon=3, reinforce=0.0))
+    draw = behavior.actions.sample
+    behavior.actions.sample = lambda stats: chosen.append(draw(stats)) or chosen[-1]
+    dream = behavior.imagine(world, starts, Objective(horizon=3, reinforce=0.0))
     doubt = ensemble.judge(dream)
     grads = torch.autograd.grad(doubt[1].sum(), chosen, retain_graph=True, allow_unused=True)
     moved = [grad is not None and bool(grad.any()) for grad in grads]
     assert moved == [True, True, False]  # what led there, the step itself, what was done later
-    penalised(dream, doubt, 2.0).sum().backward()
-    assert all(w.grad is not None and w.grad.any() for w in behaviour.actor.parameters())
+    penalized(dream, doubt, 2.0).sum().backward()
+    assert all(w.grad is not None and w.grad.any() for w in behavior.actor.parameters())
     assert all(w.grad is None for w in [*ensemble.parameters(), *world.parameters()])
     assert all(w.requires_grad for w in ensemble.parameters())  # they learn on
 
@@ -329,21 +333,21 @@ class Promising(nn.Module):
 def test_a_penalty_keeps_actors_from_what_was_never_tried(penalty, rho) -> None:
     ensemble = taught(LATENTS["categorical"])
     torch.manual_seed(1)
-    behaviour = Behaviour(4, Categoricals([3]), 1, 16)
+    behavior = ActorCritic(4, Categoricals([3]), 1, 16)
     objective = Objective(horizon=3, reinforce=rho, entropy=1e-3)
     learners = [
         torch.optim.Adam(network.parameters(), lr=1e-2)
-        for network in (behaviour.actor, behaviour.critic)
+        for network in (behavior.actor, behavior.critic)
     ]
     for update in range(60):
         if update % 10 == 0:
-            behaviour.renew_slow()
+            behavior.renew_slow()
         deter = 2 * torch.rand(64, 4) - 1
-        starts = Starts(State(deter, deter[:, :0], deter[:, :0]), torch.full((64,), 0.9))
-        dream = behaviour.imagine(Promising(), starts, objective)
-        reward = penalised(dream, ensemble.judge(dream), penalty)
+        starts = StartStates(State(deter, deter[:, :0], deter[:, :0]), torch.full((64,), 0.9))
+        dream = behavior.imagine(Promising(), starts, objective)
+        reward = penalized(dream, ensemble.judge(dream), penalty)
         for learner, loss in zip(
-            learners, behaviour.losses(dream, objective, reward)[:2], strict=True
+            learners, behavior.losses(dream, objective, reward)[:2], strict=True
         ):
             learner.zero_grad()
             loss.backward()

@@ -16,8 +16,8 @@ CASES: dict[str, tuple[Convolution, int, int, int, int, bool]] = {
     # function, image size, channels in, channels out, kernel, transposed
     "small-image": (strided_conv.conv_of_small_image, 6, 7, 5, 4, False),
     "transpose-small-image": (strided_conv.transpose_of_small_image, 5, 70, 5, 5, True),
-    "transpose-to-grey": (strided_conv.transpose_to_few_channels, 30, 5, 1, 6, True),
-    "transpose-to-colour": (strided_conv.transpose_to_few_channels, 30, 5, 3, 6, True),
+    "transpose-to-gray": (strided_conv.transpose_to_few_channels, 30, 5, 1, 6, True),
+    "transpose-to-color": (strided_conv.transpose_to_few_channels, 30, 5, 3, 6, True),
     "transpose-to-eight": (strided_conv.transpose_to_few_channels, 30, 5, 8, 6, True),
     "transpose-odd-image": (strided_conv.transpose_to_few_channels, 13, 6, 4, 6, True),
 }

@@ -5,9 +5,9 @@ import torch
 
 import wmtk.models.imagination as imagination
 from wmtk.models.actions import Actions, Categoricals, TruncatedNormal
-from wmtk.models.actor_critic import Behaviour, Objective
+from wmtk.models.actor_critic import ActorCritic, Objective
 from wmtk.models.distributions import Categorical
-from wmtk.models.imagination import Dream, Players, Starts, imagine
+from wmtk.models.imagination import Players, StartStates, Trajectory, imagine
 from wmtk.models.kernels.onehot_mlp import (
     GatheredLinear,
     GatheredMLP,
@@ -29,24 +29,24 @@ DISCRETE = Categoricals([3])
 
 def make_world(actions: Actions, **changes: object) -> WorldModel:
     torch.manual_seed(0)
-    config = CONFIG.changed(changes)
+    config = CONFIG.override(changes)
     return WorldModel(config, {"state": ArraySpec("box", (3,), "float32")}, actions.size)
 
 
-def make_starts(world: WorldModel, N: int = 5) -> Starts:
+def make_starts(world: WorldModel, N: int = 5) -> StartStates:
     torch.manual_seed(1)
     stats = torch.randn(N, world.rssm.latent.stats_size)
     deter = torch.randn(N, world.rssm.config.deter)
     state = State(deter, world.rssm.latent.sample(stats), stats)
-    return Starts(state, torch.tensor([0.99] * (N - 1) + [0.0]))
+    return StartStates(state, torch.tensor([0.99] * (N - 1) + [0.0]))
 
 
 def make_players(world: WorldModel, actions: Actions) -> Players:
     torch.manual_seed(2)
-    behaviour = Behaviour(world.rssm.feat_size, actions, 3, 8)
-    for parameter in behaviour.slow.parameters():
+    behavior = ActorCritic(world.rssm.feat_size, actions, 3, 8)
+    for parameter in behavior.slow.parameters():
         torch.nn.init.normal_(parameter, std=0.3)  # not a copy, to be told apart
-    return Players(actions, behaviour.actor, behaviour.critic, behaviour.slow)
+    return Players(actions, behavior.actor, behavior.critic, behavior.slow)
 
 
 @pytest.mark.parametrize("discount_scale", [5.0, 0.0])
@@ -54,7 +54,7 @@ def make_players(world: WorldModel, actions: Actions) -> Players:
 def test_gathering_dreams_the_same_dream(monkeypatch, actions, discount_scale) -> None:
     world = make_world(actions, discount_scale=discount_scale)
     players, starts = make_players(world, actions), make_starts(world)
-    found: list[tuple[Dream, list[torch.Tensor]]] = []
+    found: list[tuple[Trajectory, list[torch.Tensor]]] = []
     for fast in (True, False):
         if not fast:
             monkeypatch.setattr(
@@ -69,7 +69,7 @@ def test_gathering_dreams_the_same_dream(monkeypatch, actions, discount_scale) -
         loss = loss + (dream.value * torch.randn_like(dream.value)).sum()
         weights = [*players.actor.parameters(), *players.critic.parameters()]
         found.append((dream, list(torch.autograd.grad(loss, weights))))
-    for name, ours, theirs in zip(Dream._fields, found[0][0], found[1][0], strict=True):
+    for name, ours, theirs in zip(Trajectory._fields, found[0][0], found[1][0], strict=True):
         torch.testing.assert_close(ours, theirs, msg=lambda m, name=name: f"{name}: {m}")
     for ours, theirs in zip(found[0][1], found[1][1], strict=True):
         torch.testing.assert_close(ours, theirs)
@@ -136,7 +136,7 @@ def test_with_reinforce_alone_nothing_is_recorded_through_the_dynamics(latent) -
     world = make_world(DISCRETE, **{"rssm.latent": latent})
     players, starts = make_players(world, DISCRETE), make_starts(world)
     dream = imagine(world, players, starts, 4, through=False)
-    recorded = {name for name, x in zip(Dream._fields, dream, strict=True) if x.requires_grad}
+    recorded = {name for name, x in zip(Trajectory._fields, dream, strict=True) if x.requires_grad}
     assert recorded == {"stats", "value"}
     (dream.stats.sum() + dream.value.sum()).backward()
     assert all(p.grad is None for p in world.parameters())
@@ -145,10 +145,10 @@ def test_with_reinforce_alone_nothing_is_recorded_through_the_dynamics(latent) -
 
 def test_a_horizon_of_one_step() -> None:
     world = make_world(DISCRETE)
-    behaviour = Behaviour(world.rssm.feat_size, DISCRETE, 2, 8)
+    behavior = ActorCritic(world.rssm.feat_size, DISCRETE, 2, 8)
     objective = Objective(horizon=1)
-    dream = behaviour.imagine(world, make_starts(world), objective)
-    actor, critic, metrics = behaviour.losses(dream, objective)
+    dream = behavior.imagine(world, make_starts(world), objective)
+    actor, critic, metrics = behavior.losses(dream, objective)
     assert torch.isfinite(actor)
     assert torch.isfinite(critic)
     assert all(torch.isfinite(value) for value in metrics.values())

@@ -1,4 +1,4 @@
-"""Rewards that are squashed before they are learnt: the paper's tanh, for Atari."""
+"""Rewards that are squashed before they are learned: the paper's tanh, for Atari."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIG = WorldModelConfig.build(
 
 def make_model(transform: str | None) -> WorldModel:
     torch.manual_seed(0)
-    config = CONFIG.changed({"reward_transform": transform})
+    config = CONFIG.override({"reward_transform": transform})
     return WorldModel(config, {"state": ArraySpec("box", (3,), "float32")}, 2)
 
 

@@ -46,7 +46,7 @@ def glorot(inputs: int, outputs: int) -> float:
     return float((6 / (inputs + outputs)) ** 0.5)
 
 
-def test_decoders_can_begin_at_the_mean_colour_of_what_is_no_padding() -> None:
+def test_decoders_can_begin_at_the_mean_color_of_what_is_no_padding() -> None:
     spec = ArraySpec("box", (64, 64, 3), "uint8", 0, 255)
     batch = inputs({"image": spec})
     batch.obs["image"][:] = torch.tensor([0, 51, 255], dtype=torch.uint8)
@@ -112,7 +112,7 @@ def test_what_vectors_become_is_no_linear_function_of_the_last_layer() -> None:
     ids=["image", "vector", "both"],
 )
 def test_every_kind_of_latent_and_observation(latent, keys) -> None:
-    model = WorldModel(TINY.changed({"rssm.latent": latent}), keys, action_size=3)
+    model = WorldModel(TINY.override({"rssm.latent": latent}), keys, action_size=3)
     loss, post, metrics = model.loss(inputs(keys))
     loss.backward()
     assert post.feat.shape == (2, 5, model.rssm.feat_size)
@@ -123,7 +123,7 @@ def test_every_kind_of_latent_and_observation(latent, keys) -> None:
 
 @pytest.mark.parametrize("free_nats", [0.0, 1000.0])
 def test_below_the_free_nats_the_divergence_teaches_nothing(free_nats: float) -> None:
-    model = WorldModel(TINY.changed({"free_nats": free_nats}), {"image": IMAGE}, action_size=3)
+    model = WorldModel(TINY.override({"free_nats": free_nats}), {"image": IMAGE}, action_size=3)
     loss, _, metrics = model.loss(inputs({"image": IMAGE}))
     loss.backward()
     assert float(metrics["loss/kl"]) == pytest.approx(0.1 * max(float(metrics["kl"]), free_nats))
@@ -134,7 +134,7 @@ def test_below_the_free_nats_the_divergence_teaches_nothing(free_nats: float) ->
 
 def test_the_scale_of_the_divergence_may_follow_a_schedule() -> None:
     ramp = {"start": 0.0, "end": 0.5, "steps": 100}
-    model = WorldModel(TINY.changed({"kl_scale": ramp}), {"image": IMAGE}, action_size=3)
+    model = WorldModel(TINY.override({"kl_scale": ramp}), {"image": IMAGE}, action_size=3)
     batch = inputs({"image": IMAGE})
     shares = []
     for step in (0, 20, 100, 1000):
@@ -143,7 +143,7 @@ def test_the_scale_of_the_divergence_may_follow_a_schedule() -> None:
     assert shares == pytest.approx([0.0, 0.1, 0.5, 0.5])
     for wrong in (-1.0, float("nan"), ramp | {"end": -0.5}):
         with pytest.raises(ConfigError, match=r"kl_scale.*(not negative|finite)"):
-            TINY.changed({"kl_scale": wrong})
+            TINY.override({"kl_scale": wrong})
 
 
 def test_the_linear_layer_is_the_transposed_convolution_that_it_stands_for() -> None:
@@ -186,7 +186,7 @@ def test_padded_rows_change_nothing() -> None:
 def test_the_ablations_stop_gradients_at_the_states(stopped) -> None:
     silent = {"image_gradients": "reward_scale", "reward_gradients": "image_scale"}[stopped]
     changes = {stopped: False, silent: 0.0, "discount_scale": 0.0, "kl_scale": 0.0}
-    model = WorldModel(TINY.changed(changes), {"image": IMAGE}, 3)
+    model = WorldModel(TINY.override(changes), {"image": IMAGE}, 3)
     model.loss(inputs({"image": IMAGE}))[0].backward()
     assert all(p.grad is None or not p.grad.any() for p in model.rssm.cell.parameters())
     head = model.decoders["image"] if stopped == "image_gradients" else model.reward_head
@@ -194,7 +194,7 @@ def test_the_ablations_stop_gradients_at_the_states(stopped) -> None:
 
 
 def test_without_a_discount_head_the_discount_is_gamma() -> None:
-    model = WorldModel(TINY.changed({"discount_scale": 0.0, "discount": 0.9}), {"image": IMAGE}, 3)
+    model = WorldModel(TINY.override({"discount_scale": 0.0, "discount": 0.9}), {"image": IMAGE}, 3)
     feat = torch.randn(2, 3, model.rssm.feat_size)
     assert model.discount(feat).unique().tolist() == pytest.approx([0.9])
 
@@ -204,18 +204,18 @@ def test_an_image_of_another_size_is_refused_with_what_to_do() -> None:
         WorldModel(TINY, {"image": ArraySpec("box", (84, 84, 1), "uint8")}, 3)
 
 
-def test_grids_of_symbols_are_learnt_as_numbers() -> None:
+def test_grids_of_symbols_are_learned_as_numbers() -> None:
     symbols = {"image": IMAGE, "grid": ArraySpec("box", (7, 7), "uint8")}
     assert WorldModel(TINY, symbols, 3).vector_size == 49
 
 
-def test_misspelt_settings_get_the_right_name() -> None:
+def test_misspelled_settings_get_the_right_name() -> None:
     with pytest.raises(ConfigError, match="kl_scale"):
-        TINY.changed({"kl_scal": 1.0})
+        TINY.override({"kl_scal": 1.0})
     with pytest.raises(ConfigError, match="deter"):
-        TINY.changed({"rssm.detre": 1})
+        TINY.override({"rssm.detre": 1})
     with pytest.raises(ConfigError, match="greater than or equal"):
-        TINY.changed({"rssm.deter": 0})
+        TINY.override({"rssm.deter": 0})
 
 
 def test_it_learns_a_batch_by_heart() -> None:

@@ -15,7 +15,7 @@ LEFT = MARGIN + NAME + VALUE  # of the bars of the first panel
 
 
 def bars(pixels: np.ndarray, color: tuple[int, int, int]) -> list[tuple[int, int, int]]:
-    """The rectangles of a colour, from top to bottom: (left, width, height)."""
+    """The rectangles of a color, from top to bottom: (left, width, height)."""
     inside = (pixels == color).all(-1)
     rows = np.flatnonzero(inside.any(1))
     groups = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)

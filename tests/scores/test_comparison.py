@@ -138,4 +138,4 @@ def test_rows():
     by_game = game_rows(found)
     assert [row["agent"] for row in by_game] == ["a, b", "DreamerV2", "IQN", "Rainbow"]
     assert (by_game[0]["score"], by_game[0]["gamer"], by_game[0]["seeds"]) == (2, 14.6, 2)
-    assert by_game[0]["gamer_normalised"] == pytest.approx(22.7 / 35.3)
+    assert by_game[0]["gamer_normalized"] == pytest.approx(22.7 / 35.3)

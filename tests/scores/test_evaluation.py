@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from wmtk.scores import Evaluation, ScoreError, bootstrap_interval, summarise_returns
+from wmtk.scores import Evaluation, ScoreError, bootstrap_interval, summarize_returns
 
 RECORD = {"task": "atari_pong", "seed": 3, "episodes": 2, "returns": [19, 21.0]}
 
 
 def test_summary_of_an_atari_game():
-    summary = summarise_returns([18, 20, 21, 21], "ALE/Pong-v5", resamples=500, seed=2)
+    summary = summarize_returns([18, 20, 21, 21], "ALE/Pong-v5", resamples=500, seed=2)
     assert (summary.episodes, summary.mean) == (4, 20)
     assert summary.std == pytest.approx(1.5**0.5)  # squares of -2, 0, 1, 1: 6 over 4
     expected = bootstrap_interval([18, 20, 21, 21], resamples=500, seed=2)
@@ -23,20 +23,20 @@ def test_summary_of_an_atari_game():
         14.6,
         21,
     )
-    assert summary.gamer_normalised == pytest.approx(40.7 / 35.3)
-    assert summary.record_normalised == pytest.approx(40.7 / 41.7)
+    assert summary.gamer_normalized == pytest.approx(40.7 / 35.3)
+    assert summary.record_normalized == pytest.approx(40.7 / 41.7)
 
 
 def test_summary_of_another_task():
-    summary = summarise_returns([1.5], "wmtk/Catch-v0")
+    summary = summarize_returns([1.5], "wmtk/Catch-v0")
     assert (summary.episodes, summary.mean, summary.std) == (1, 1.5, 0)
     assert (summary.low, summary.high) == (None, None)
-    assert (summary.game, summary.random, summary.gamer_normalised) == (None, None, None)
+    assert (summary.game, summary.random, summary.gamer_normalized) == (None, None, None)
 
 
 def test_no_episodes_have_no_summary():
     with pytest.raises(AssertionError, match="no episode"):
-        summarise_returns([])
+        summarize_returns([])
 
 
 def test_a_record_survives_json():
@@ -59,7 +59,7 @@ def test_what_a_record_holds():
 def test_the_least_and_the_most_that_a_record_may_hold():
     assert Evaluation.from_json(RECORD) == Evaluation("atari_pong", 3, (19.0, 21.0))
     assert Evaluation.from_json({"task": "x", "seed": 0, "returns": [1]}).returns == (1.0,)
-    later = RECORD | {"colour": "green", "run": None, "agent": None, "eval_seed": None}
+    later = RECORD | {"color": "green", "run": None, "agent": None, "eval_seed": None}
     assert Evaluation.from_json(later) == Evaluation.from_json(RECORD)
 
 

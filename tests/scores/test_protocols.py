@@ -1,4 +1,4 @@
-"""Normalising and aggregating, by hand and against the paper's Table 1."""
+"""Normalizing and aggregating, by hand and against the paper's Table 1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wmtk.scores import (
     aggregate_intervals,
     bootstrap_interval,
     games,
-    normalise,
+    normalize,
     published,
     references,
 )
@@ -58,19 +58,19 @@ def test_whole_numbers_would_not_give_its_gamer_mean(paper, agent, gamer_mean):
     assert again == pytest.approx(float(TABLE_1[agent][1]), abs=0.011)
 
 
-def test_normalise_by_hand():
+def test_normalize_by_hand():
     scores = np.array([[5, 30, -50], [20, 0, 250]])
     np.testing.assert_allclose(
-        normalise(scores, SMALL.random, SMALL.gamer), [[0.5, 1, 0], [2, -0.5, 3]]
+        normalize(scores, SMALL.random, SMALL.gamer), [[0.5, 1, 0], [2, -0.5, 3]]
     )
     np.testing.assert_allclose(
-        normalise(scores, SMALL.random, SMALL.gamer, clip=True), [[0.5, 1, 0], [1, -0.5, 1]]
+        normalize(scores, SMALL.random, SMALL.gamer, clip=True), [[0.5, 1, 0], [1, -0.5, 1]]
     )
-    assert normalise(7, 5, 9).item() == 0.5
+    assert normalize(7, 5, 9).item() == 0.5
 
 
 def test_aggregate_by_hand():
-    # Gamer normalised 0.5, 1 and 0; record normalised 0.25, 0.1 and 0.
+    # Gamer normalized 0.5, 1 and 0; record normalized 0.25, 0.1 and 0.
     found = aggregate([5, 30, -50], SMALL)
     assert found == pytest.approx(
         {
@@ -83,8 +83,8 @@ def test_aggregate_by_hand():
 
 
 def test_seeds_are_averaged_last():
-    # Gamer normalised (0, 1, 5) and (9, 1, 0): both medians are 1, that of the mean is 2.5.
-    # Record normalised (0, 0.1, 0.5) and (4.5, 0.1, 0): clipped 0.6 / 3 and 1.1 / 3.
+    # Gamer normalized (0, 1, 5) and (9, 1, 0): both medians are 1, that of the mean is 2.5.
+    # Record normalized (0, 0.1, 0.5) and (4.5, 0.1, 0): clipped 0.6 / 3 and 1.1 / 3.
     scores = np.array([[0, 30, 450], [90, 30, -50]])
     found = aggregate(scores, SMALL)
     assert found["gamer_median"] == pytest.approx(1)

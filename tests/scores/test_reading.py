@@ -93,7 +93,7 @@ def test_a_wide_table(write):
     assert scores_of(name) == {"a": {"pong": (1,)}, "b": {"pong": (2,), "boxing": (4,)}}
 
 
-def test_the_papers_table_is_recognised(paper_file):
+def test_the_papers_table_is_recognized(paper_file):
     read = read_scores([paper_file])
     assert all(agent.published for agent in read.agents)
     by_name = {agent.name: agent for agent in read.agents}

@@ -12,13 +12,14 @@ import pytest
 from wmtk.collect import RandomPolicy, collect, dataset_for
 from wmtk.datasets import Dataset, Episode, Provenance, Schema
 from wmtk.envs import resolve
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.spaces import ArraySpec
-from wmtk.training.presets import TrainingConfig, training_config
+from wmtk.training.presets import training_config
 
 IMAGE = ArraySpec("box", (64, 64, 1), "uint8", 0, 255)
 VECTOR = ArraySpec("box", (3,), "float64")
 SETTINGS = {
-    "model.depth": 2,
+    "model.cnn_depth": 2,
     "model.layers": 1,
     "model.units": 8,
     "model.rssm.deter": 8,
@@ -27,10 +28,10 @@ SETTINGS = {
     "model.rssm.classes": 4,
     "data.batch_size": 2,
     "data.length": 6,
-    "cadence.log": 2,
-    "cadence.evaluate": 3,
-    "cadence.checkpoint": 4,
-    "cadence.held_out_batches": 1,
+    "logging.log_every": 2,
+    "logging.evaluate_every": 3,
+    "logging.checkpoint_every": 4,
+    "logging.held_out_batches": 1,
 }
 
 

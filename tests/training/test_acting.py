@@ -16,7 +16,7 @@ from wmtk.models.world_model import Inputs
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
 
-BEHAVIOUR = {"behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
+BEHAVIOR = {"behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +26,9 @@ def runs(catch, tmp_path_factory):
     from wmtk.training.presets import training_config
 
     folder = tmp_path_factory.mktemp("runs")
-    small = {"model.depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}
+    small = {"model.cnn_depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}
     small |= {"model.rssm.stoch": 2, "model.rssm.classes": 4, "data.batch_size": 2}
-    config = training_config("tiny", overrides={**small, "data.length": 6, **BEHAVIOUR})
+    config = training_config("tiny", overrides={**small, "data.length": 6, **BEHAVIOR})
     train_model([Source(Dataset.open(catch))], folder / "model", config, steps=2)
     train_policy(folder / "model", folder / "policy", steps=2)
     return folder

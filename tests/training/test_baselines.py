@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from wmtk.collect import CallablePolicy, RandomPolicy, collect, dataset_for
-from wmtk.collect.env_setup import Playing
+from wmtk.collect.env_setup import EnvSetup
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.envs.known_returns import reward_threshold
@@ -23,12 +23,12 @@ from wmtk.training.online.train import online
 
 CARTPOLE = resolve("CartPole-v1")
 ONLINE = {
-    "behaviour.layers": 1,
-    "behaviour.units": 8,
-    "behaviour.horizon": 2,
+    "behavior.layers": 1,
+    "behavior.units": 8,
+    "behavior.horizon": 2,
     "online.prefill": 60,
     "online.pretrain": 2,
-    "online.every": 32,
+    "online.train_every": 32,
     "online.envs": 2,
     "online.evaluate": 32,
     "online.episodes": 2,
@@ -70,7 +70,7 @@ def test_a_threshold_is_that_of_gymnasium_for_the_plain_task(task, options, thre
 
 def test_random_play_is_measured_once(cartpole, config, tmp_path, monkeypatch) -> None:
     source = Source(cartpole("left.zarr", random=False))
-    playing = Playing(CARTPOLE, 0, workers=0)
+    playing = EnvSetup(CARTPOLE, 0, workers=0)
     run = train_model([source], tmp_path / "run", config, steps=1, val_fraction=0.0, task=playing)
     stored = read_baselines(run.path)
     assert stored is not None
@@ -105,7 +105,7 @@ def test_random_episodes_of_the_data_are_random_play(cartpole, config, tmp_path)
 
 def test_an_online_run_is_compared_and_its_best_is_confirmed(config, tmp_path) -> None:
     task = resolve("wmtk/Catch-v0", time_limit=8)  # of which nothing is known
-    run = online(task, tmp_path / "run", config.changed(ONLINE), steps=300)
+    run = online(task, tmp_path / "run", config.override(ONLINE), steps=300)
     stored = read_baselines(run.path)
     assert stored.random.episodes >= 2  # the prefill
     assert stored.data.episodes > stored.random.episodes
@@ -148,7 +148,7 @@ def test_a_lucky_first_set_does_not_become_the_best(config, tmp_path, monkeypatc
     played = module.examine
     monkeypatch.setattr(module, "examine", examine)
     task = resolve("wmtk/Catch-v0", time_limit=8)
-    run = online(task, tmp_path / "run", config.changed(ONLINE), steps=240)
+    run = online(task, tmp_path / "run", config.override(ONLINE), steps=240)
     tests = [r for r in read_metrics(run.path) if "eval/return" in r]
     assert [(t["eval/return"], t.get("eval/confirmed")) for t in tests][:4] == [
         (5.0, 1.0),

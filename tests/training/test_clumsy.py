@@ -22,15 +22,15 @@ SCHEMA = Schema(
     {"state": ArraySpec("box", (4,), "float32")}, ArraySpec("discrete", (), "int64", 0, 1)
 )
 SMALL = {
-    "model.depth": 2,
+    "model.cnn_depth": 2,
     "model.layers": 1,
     "model.units": 8,
     "model.rssm.deter": 8,
     "model.rssm.hidden": 8,
     "model.rssm.stoch": 2,
     "model.rssm.classes": 4,
-    "behaviour.layers": 1,
-    "behaviour.units": 8,
+    "behavior.layers": 1,
+    "behavior.units": 8,
     "data.batch_size": 2,
     "data.length": 6,
 }
@@ -69,13 +69,17 @@ COMMANDS = [
     (f"online {CATCH} --out new --set size=32", "option of the environment", "--task-set size=32"),
     (f"online {CATCH} --out new --task-set size", "--task-set size lacks a value"),
     ("train-model catch.zarr --out new --set sticky=0", "wmtk collect --set sticky"),
-    ("train-model catch.zarr --out new --set online.every=3", "does not use", "online.every"),
-    ("train-model catch.zarr --out new --set behaviour.entropy=3", "does not use", "model.*"),
-    ("train-policy model --out new --set online.every=3", "does not use", "behaviour.*"),
-    ("train-policy model --out new --set optimizer.rate=1", "does not use the setting optimizer"),
+    (
+        "train-model catch.zarr --out new --set online.train_every=3",
+        "does not use",
+        "online.train_every",
+    ),
+    ("train-model catch.zarr --out new --set behavior.entropy=3", "does not use", "model.*"),
+    ("train-policy model --out new --set online.train_every=3", "does not use", "behavior.*"),
+    ("train-policy model --out new --set optimizer.lr=1", "does not use the setting optimizer"),
     ("train-policy model --out new --set model.units=9", "model.units is 8"),
-    ("train-policy model --out new --penalty inf", "behaviour.penalty = inf", "finite"),
-    ("train-model catch.zarr --out new --set optimizer.rate=NaN", "optimizer.rate"),
+    ("train-policy model --out new --penalty inf", "behavior.penalty = inf", "finite"),
+    ("train-model catch.zarr --out new --set optimizer.lr=NaN", "optimizer.lr"),
     ("train-model catch.zarr --out new --set model=3", "model = 3"),
     ("train-model catch.zarr --out new --set data.batch_size=100000000000", "not enough memory"),
     # Numbers

@@ -17,7 +17,7 @@ from wmtk.errors import RunError
 from wmtk.runs.listing import line_of
 from wmtk.runs.run_directory import Run
 from wmtk.training.model_stage import train_model
-from wmtk.training.precision import settled
+from wmtk.training.precision import resolve_precision
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_short_verdict_ends_it(train, catch, tmp_path, run_wmtk) -> None:
     assert short["command"] == f"wmtk viz report {tmp_path / 'run'} {catch}"
     assert "episodes held out of training" in short["description"]
     assert short["verdict"]["grade"] == "bad"  # after two updates
-    horizon = Run(tmp_path / "run").config()["behaviour"]["horizon"]
+    horizon = Run(tmp_path / "run").config()["behavior"]["horizon"]
     few = ("--windows", WINDOWS, "--samples", SAMPLES, "--horizon", horizon)
     whole = run_wmtk("viz", "metrics", tmp_path / "run", catch, *few, "--json")
     assert json.loads(whole.stdout)["verdict"] == short["verdict"]
@@ -126,9 +126,9 @@ def test_resuming_what_is_not_there_starts_it(train, tmp_path) -> None:
 
 def test_settings_stay_on_resuming_unless_they_are_given(train, tmp_path) -> None:
     assert train("--steps", 1, "--ablate", "no-kl-balancing").exit_code == 0
-    done = train("--steps", 2, "--resume", "--set", "optimizer.rate=0.0005", settings=False)
+    done = train("--steps", 2, "--resume", "--set", "optimizer.lr=0.0005", settings=False)
     assert done.exit_code == 0, done.stderr
-    assert "From now on optimizer.rate is 0.0005; it was 0.001." in done.stderr
+    assert "From now on optimizer.lr is 0.0005; it was 0.001." in done.stderr
     config = Run(tmp_path / "run").config()
     assert config["optimizer"]["rate"] == 0.0005
     assert config["model"]["kl_balance"] is None
@@ -198,8 +198,11 @@ MISTAKES = {
     "ablation": (["--ablate", "no-layernorm"], "Did you mean 'no-layer-norm'"),
     "setting": (["--set", "model.kl_scal=1"], "Did you mean 'model.kl_scale'"),
     "section": (["--set", "kl_scale=1"], "Did you mean 'model.kl_scale'"),
-    "value": (["--set", "model.depth=many"], "model.depth = 'many': Input should be a valid int"),
-    "no value": (["--set", "model.depth"], "Write it as --set name=value"),
+    "value": (
+        ["--set", "model.cnn_depth=many"],
+        "model.cnn_depth = 'many': Input should be a valid int",
+    ),
+    "no value": (["--set", "model.cnn_depth"], "Write it as --set name=value"),
     "device": (["--device", "quantum"], "wmtk doctor"),
     "precision": (["--precision", "float8"], "bfloat16"),
     "window": (["--set", "data.length=5000"], "--set data.length="),
@@ -256,14 +259,14 @@ def test_resuming_with_a_preset_keeps_what_was_set_beside_it(train, tmp_path) ->
     def settings():
         return Run(tmp_path / "run").config()
 
-    assert train("--steps", 1, "--preset", "tiny", "--set", "optimizer.rate=0.0005").exit_code == 0
+    assert train("--steps", 1, "--preset", "tiny", "--set", "optimizer.lr=0.0005").exit_code == 0
     before = settings()
     same = train("--steps", 2, "--resume", "--preset", "tiny", settings=False)
     assert same.exit_code == 0, same.stderr
     assert "From now on" not in same.stderr
     (kept,) = [line for line in same.stderr.splitlines() if "keeps what is not of a preset" in line]
-    assert "model.depth" in kept
-    assert "optimizer.rate" in kept
+    assert "model.cnn_depth" in kept
+    assert "optimizer.lr" in kept
     assert settings() == before
 
     other = train("--steps", 3, "--resume", "--preset", "montezuma", settings=False)
@@ -274,16 +277,16 @@ def test_resuming_with_a_preset_keeps_what_was_set_beside_it(train, tmp_path) ->
     assert after["preset"] == "montezuma"
     assert after["optimizer"]["rate"] == 0.0005
     assert after["model"]["depth"] == 2
-    again = train("--steps", 4, "--resume", "--set", "optimizer.rate=0.0001", settings=False)
-    assert "From now on optimizer.rate is 0.0001; it was 0.0005." in again.stderr
+    again = train("--steps", 4, "--resume", "--set", "optimizer.lr=0.0001", settings=False)
+    assert "From now on optimizer.lr is 0.0001; it was 0.0005." in again.stderr
 
 
 def test_a_run_that_knows_no_preset_keeps_all_settings(train, config, dataset, tmp_path) -> None:
-    plain = config.changed({"preset": None})
+    plain = config.override({"preset": None})
     train_model([Source(dataset)], tmp_path / "run", plain, steps=1)
     done = train("--steps", 2, "--resume", "--preset", "atari", settings=False)
     assert done.exit_code == 0, done.stderr
-    assert Run(tmp_path / "run").settings == settled(plain, "cpu")
+    assert Run(tmp_path / "run").settings == resolve_precision(plain, "cpu")
 
 
 @pytest.mark.parametrize(
@@ -315,7 +318,7 @@ def test_an_edited_config_is_refused_with_the_way_out(train, tmp_path) -> None:
         assert "--resume --set NAME=VALUE" in caught.value.hint
         assert line_of(tmp_path / "run").state == "damaged"
     path.write_text(original)
-    changed = train("--steps", 2, "--resume", "--set", "optimizer.rate=0.002", settings=False)
+    changed = train("--steps", 2, "--resume", "--set", "optimizer.lr=0.002", settings=False)
     assert changed.exit_code == 0, changed.stderr
     assert wmtk.load(tmp_path / "run").step == 2
 

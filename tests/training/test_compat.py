@@ -13,9 +13,9 @@ import wmtk
 from wmtk.datasets import Dataset, SequenceSampler, Source
 from wmtk.errors import CheckpointError
 from wmtk.runs.checkpoint import Checkpoints
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.presets import TrainingConfig
 
 BIAS = "rssm.cell.linear.bias"
 CPU = torch.device("cpu")
@@ -63,7 +63,7 @@ def learn(trainer: ModelTrainer, dataset: Dataset, steps: range) -> list[float]:
 def test_training_goes_on_as_if_the_bias_had_been_zero(
     eps_before_correction: bool, dataset: Dataset, config: TrainingConfig, tmp_path: Path
 ) -> None:
-    config = config.changed({"optimizer.eps_before_correction": eps_before_correction})
+    config = config.override({"optimizer.eps_before_correction": eps_before_correction})
     trainer = trained(config, dataset, 3)
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(3, former(trainer), {})

@@ -9,8 +9,9 @@ import pytest
 
 from wmtk.datasets import Dataset, Source, select
 from wmtk.errors import RunError, UsageError
+from wmtk.runs.training_config import DataConfig
 from wmtk.training.model_stage import train_model
-from wmtk.training.samplers import DataConfig, fixed_batches, make_sampler
+from wmtk.training.samplers import fixed_batches, make_sampler
 
 
 def test_fewer_rows_than_a_window_are_too_few(make_dataset, config, tmp_path) -> None:
@@ -43,15 +44,15 @@ def test_a_selection_of_nothing_is_named(make_dataset, config, tmp_path) -> None
         train_model([source], tmp_path / "run", config, steps=1, val_fraction=0)
 
 
-def test_held_out_episodes_are_never_learnt_from(dataset) -> None:
+def test_held_out_episodes_are_never_learned_from(dataset) -> None:
     config = DataConfig(batch_size=8, length=6)
     held = fixed_batches(config, [Source(dataset)], 0, 0.3, 20)
     again = fixed_batches(config, [Source(dataset)], 0, 0.3, 20)
     sampler = make_sampler(config, [Source(dataset)], 0, val_fraction=0.3)
-    learnt = {int(e) for _ in range(20) for e in sampler.sample().episode}
+    learned = {int(e) for _ in range(20) for e in sampler.sample().episode}
     seen = {int(e) for batch in held for e in batch.episode}
-    assert seen.isdisjoint(learnt)
-    assert len(seen | learnt) == len(dataset)
+    assert seen.isdisjoint(learned)
+    assert len(seen | learned) == len(dataset)
     for one, other in zip(held, again, strict=True):
         np.testing.assert_array_equal(one.obs["image"], other.obs["image"])
 

@@ -109,7 +109,7 @@ def poison(number: int, arrays: dict) -> None:
 
 def test_the_last_good_checkpoint_is_kept(make_dataset, config, tmp_path) -> None:
     data = make_dataset(change=poison, lengths=(6,) * 60)
-    often = config.changed({"cadence.checkpoint": 1, "data.batch_size": 1})
+    often = config.override({"logging.checkpoint_every": 1, "data.batch_size": 1})
     with pytest.raises(DivergedError, match=r"The batch's obs/state is not finite") as caught:
         train_model([Source(data)], tmp_path / "run", often, steps=2000, val_fraction=0)
     run = Run(tmp_path / "run")
@@ -127,7 +127,7 @@ def test_held_out_data_that_is_not_finite_is_named(dataset, config, tmp_path, mo
         return [replace(batch, reward=reward), *rest]
 
     monkeypatch.setattr("wmtk.training.model_stage.fixed_batches", poisoned)
-    often = config.changed({"cadence.checkpoint": 2, "cadence.evaluate": 3})
+    often = config.override({"logging.checkpoint_every": 2, "logging.evaluate_every": 3})
     expected = r"Update 3: val/loss/reward .* The batch's reward is not finite in row 3 of window 1"
     with pytest.raises(DivergedError, match=expected) as caught:
         train_model([Source(dataset)], tmp_path / "run", often, steps=9, val_fraction=0.5)
@@ -146,10 +146,10 @@ def test_a_run_that_fails_at_once_leaves_nothing_behind(make_dataset, config, tm
 def test_the_command_says_so_with_its_exit_code(make_dataset, small, run_wmtk, tmp_path) -> None:
     data = make_dataset(change=poison, lengths=(6,) * 60)
     options = ("--out", tmp_path / "run", *small, "--val-fraction", 0, "--device", "cpu")
-    options += ("--set", "cadence.checkpoint=1", "--set", "data.batch_size=1")
-    options += ("--set", "optimizer.rate=1e-3", "--set", "optimizer.warmup=0")
+    options += ("--set", "logging.checkpoint_every=1", "--set", "data.batch_size=1")
+    options += ("--set", "optimizer.lr=1e-3", "--set", "optimizer.warmup=0")
     done = run_wmtk("train-model", data.path, *options)
     assert done.exit_code == 1
     assert "error: Update " in done.stderr
     assert "The batch's obs/state is not finite in row" in done.stderr
-    assert "--resume --set optimizer.rate=0.0003" in done.stderr
+    assert "--resume --set optimizer.lr=0.0003" in done.stderr

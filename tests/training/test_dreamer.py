@@ -10,8 +10,8 @@ import torch
 
 from wmtk.agent.batch_tensors import whole_episode
 from wmtk.agent.load import load
-from wmtk.agent.outputs import Mind
-from wmtk.agent.stepper import Dreamer
+from wmtk.agent.outputs import LatentState
+from wmtk.agent.stepper import ModelStepper
 from wmtk.datasets import Dataset, Source
 from wmtk.errors import RunError
 from wmtk.training.model_stage import train_model
@@ -19,7 +19,7 @@ from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
 
 SMALL = {
-    "model.depth": 2,
+    "model.cnn_depth": 2,
     "model.layers": 1,
     "model.units": 8,
     "model.rssm.deter": 8,
@@ -28,23 +28,23 @@ SMALL = {
     "model.rssm.classes": 4,
     "data.batch_size": 2,
     "data.length": 6,
-    "cadence.held_out_batches": 1,
+    "logging.held_out_batches": 1,
 }
 
 
 @pytest.fixture(scope="module", params=["categorical", "binary", "gaussian"])
-def dreamer(request, catch: Path, tmp_path_factory: pytest.TempPathFactory) -> Dreamer:
+def dreamer(request, catch: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelStepper:
     run = tmp_path_factory.mktemp("dreams") / request.param
     config = training_config("tiny", overrides={**SMALL, "model.rssm.latent": request.param})
     train_model([Source(Dataset.open(catch))], run, config, steps=1)
-    return Dreamer(load(run))
+    return ModelStepper(load(run))
 
 
-def three(mind: Mind) -> Mind:
-    return Mind(mind.deter.repeat(3, 0), mind.codes.repeat(3, 0))
+def three(mind: LatentState) -> LatentState:
+    return LatentState(mind.deter.repeat(3, 0), mind.codes.repeat(3, 0))
 
 
-def test_a_dream_is_what_the_model_imagines(dreamer: Dreamer, dataset: Dataset) -> None:
+def test_a_dream_is_what_the_model_imagines(dreamer: ModelStepper, dataset: Dataset) -> None:
     """Step by step at temperature 0, against the model's own rollout of its likeliest states."""
     batch = whole_episode(dataset[0])
     mind = dreamer.see(batch, [0])
@@ -64,10 +64,10 @@ def test_a_dream_is_what_the_model_imagines(dreamer: Dreamer, dataset: Dataset) 
     assert look.obs["image"].shape == (1, 64, 64, 1)
     assert look.obs["image"].dtype == np.uint8
     assert look.value is None
-    assert dreamer.learnt(2.0) == 2.0
+    assert dreamer.learned(2.0) == 2.0
 
 
-def test_seeds_decide_and_the_first_future_does_not_mind_the_others(dreamer: Dreamer) -> None:
+def test_seeds_decide_and_the_first_future_does_not_mind_the_others(dreamer: ModelStepper) -> None:
     mind = dreamer.open([7])
     action = np.array([1])
     alone = dreamer.step(mind, action, seed=[1, 2])
@@ -79,22 +79,24 @@ def test_seeds_decide_and_the_first_future_does_not_mind_the_others(dreamer: Dre
     assert any(not np.array_equal(alone.codes, other) for other in others)
 
 
-def test_a_code_that_is_set_is_the_one_that_is_shown(dreamer: Dreamer) -> None:
+def test_a_code_that_is_set_is_the_one_that_is_shown(dreamer: ModelStepper) -> None:
     mind = dreamer.open([7])
     changed = mind.codes.copy()
     changed[0, 0] = changed[0, 0] + 1 if dreamer.latent == "gaussian" else 1 - changed[0, 0] % 2
-    before, after = (dreamer._state(Mind(mind.deter, codes)) for codes in (mind.codes, changed))
+    before, after = (
+        dreamer._state(LatentState(mind.deter, codes)) for codes in (mind.codes, changed)
+    )
     assert not torch.equal(before.stoch, after.stoch)
-    assert dreamer.show(Mind(mind.deter, changed))["image"].shape == (1, 64, 64, 1)
+    assert dreamer.decode(LatentState(mind.deter, changed))["image"].shape == (1, 64, 64, 1)
 
 
-def test_only_agents_act(dreamer: Dreamer, tmp_path: Path) -> None:
+def test_only_agents_act(dreamer: ModelStepper, tmp_path: Path) -> None:
     mind = dreamer.open([7])
     assert not dreamer.acts
     with pytest.raises(RunError, match="no actor"):
         dreamer.act(mind, seed=[0])
     train_policy(dreamer.loaded.run.path, tmp_path / "policy", steps=1)
-    agent = Dreamer(load(tmp_path / "policy"))
+    agent = ModelStepper(load(tmp_path / "policy"))
     assert agent.acts
     actions = agent.act(three(mind), seed=[0])
     assert actions.shape == (3,)

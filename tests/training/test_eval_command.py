@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import wmtk
-from wmtk.agent.introspection import ActorMind
+from wmtk.agent.introspection import ActorIntrospector
 from wmtk.collect import evaluate
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
@@ -40,10 +40,10 @@ def stop(obs):
 def runs(catch, tmp_path_factory) -> Path:
     """A model run and a policy run, trained with seed 3."""
     folder = tmp_path_factory.mktemp("runs")
-    small = {"model.depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}
+    small = {"model.cnn_depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}
     small |= {"model.rssm.stoch": 2, "model.rssm.classes": 4, "data.batch_size": 2}
-    small |= {"data.length": 6, "behaviour.layers": 1, "behaviour.units": 8}
-    config = training_config("tiny", overrides={**small, "behaviour.horizon": 2})
+    small |= {"data.length": 6, "behavior.layers": 1, "behavior.units": 8}
+    config = training_config("tiny", overrides={**small, "behavior.horizon": 2})
     train_model([Source(Dataset.open(catch))], folder / "model", config, steps=1)
     train_policy(folder / "model", folder / "policy", steps=2, seed=3)
     return folder
@@ -68,7 +68,7 @@ def functions(tmp_path, monkeypatch):
 def test_the_mind_is_that_of_the_actor(runs) -> None:
     agent = wmtk.load(runs / "policy")
     policy = agent.make_policy(sample=False)
-    mind = ActorMind(policy)
+    mind = ActorIntrospector(policy)
     frames = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 1), np.uint8)
     policy.act([0, 1], [{"image": frame} for frame in frames])
     states = policy.states([0, 1])
@@ -84,7 +84,9 @@ def test_looking_does_not_change_what_is_played(runs) -> None:
     agent, task = wmtk.load(runs / "policy"), resolve("wmtk/Catch-v0")
     blind, seen = (agent.make_policy(sample=True, seed=[7]) for _ in range(2))
     one = evaluate(task, blind, episodes=2, seed=0, envs=2)
-    two = evaluate(task, seen, episodes=2, seed=0, envs=2, mind=ActorMind(seen), record=True)
+    two = evaluate(
+        task, seen, episodes=2, seed=0, envs=2, mind=ActorIntrospector(seen), record=True
+    )
     assert one.returns == two.returns
     assert two.recording is not None
     assert two.recording.values is not None
@@ -264,7 +266,7 @@ MISTAKES = {
     "no film": (["{runs}/policy", "--video", "film.avi"], 2, ".mp4"),
     "no sample": (["--policy", "random", "--task", "wmtk/Catch-v0", "--sample"], 2, "--sample"),
     "no checkpoint": (["{runs}/policy", "--checkpoint", "99"], 1, "99"),
-    "no option": (["{runs}/policy", "--set", "colour=red"], 2, "Unknown option"),
+    "no option": (["{runs}/policy", "--set", "color=red"], 2, "Unknown option"),
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wmtk.agent.load import load
-from wmtk.agent.stepper import Dreamer
+from wmtk.agent.stepper import ModelStepper
 from wmtk.datasets import Batch, Dataset, Prefetcher, SequenceSampler, Source
 from wmtk.errors import ConfigError, SchemaMismatchError
 from wmtk.observations import ObsCodec
@@ -20,14 +20,14 @@ from wmtk.viz.evidence import gather
 from wmtk.viz.rollouts import open_loop, reconstructions
 from wmtk.viz.serve.catalog import DataEntry
 from wmtk.viz.serve.frame_painter import Painter
-from wmtk.viz.serve.session import Recording, World
+from wmtk.viz.serve.session import Recording, Session
 from wmtk.viz.windows import Window, read_windows
 
 LARGE = ArraySpec("box", (40, 50, 3), "uint8", 0, 255)
 FLOAT = ArraySpec("box", (3, 40, 40), "float32", 0.0, 1.0)
 GRID = ArraySpec("box", (5, 5, 3), "uint8", 0, 255)
 VECTOR = ArraySpec("box", (3,), "float64")
-CHANGES = {"behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
+CHANGES = {"behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def trained(make_dataset, config, tmp_path):
 
     def train(obs: dict[str, ArraySpec], **changes: object):
         dataset = make_dataset(obs=obs)
-        settings = config.changed({**CHANGES, **changes})
+        settings = config.override({**CHANGES, **changes})
         notes: list[str] = []
         model = tmp_path / "model"
         train_model([Source(dataset)], model, settings, steps=1, on_note=notes.append)
@@ -115,7 +115,7 @@ def test_keys_that_a_model_does_not_see_may_be_anything(trained, make_dataset) -
 
 def test_a_policy_sees_what_its_model_was_trained_on(trained, tmp_path) -> None:
     agent, dataset, _ = trained({"image": LARGE, "state": VECTOR})
-    other = agent.config.changed({"data.obs_keys": ["image"]})
+    other = agent.config.override({"data.obs_keys": ["image"]})
     with pytest.raises(ConfigError, match=r"data\.obs_keys is"):
         train_policy(tmp_path / "model", tmp_path / "new", steps=1, config=other)
     with pytest.raises(ConfigError, match=r"data\.obs_keys is"):
@@ -135,7 +135,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(
 ) -> None:
     dataset = make_dataset(obs={"image": LARGE, "state": VECTOR})
     with pytest.raises(ConfigError, match=text):
-        train_model([Source(dataset)], tmp_path / "run", config.changed(changes), steps=1)
+        train_model([Source(dataset)], tmp_path / "run", config.override(changes), steps=1)
     assert not (tmp_path / "run").exists()
 
 
@@ -209,9 +209,9 @@ def test_the_commands_say_what_becomes_of_images(run_wmtk, make_dataset, small, 
 
 def test_the_live_page_shows_what_the_model_sees(trained) -> None:
     agent, dataset, _ = trained({"camera": FLOAT, "state": VECTOR}, **{"data.obs_keys": "camera"})
-    dreamer = Dreamer(agent)
+    dreamer = ModelStepper(agent)
     recording = Recording.read(DataEntry("noise", dataset), 0, 4)
-    world = World(dreamer.schema, 0, dreamer, recording=recording)
+    world = Session(dreamer.schema, 0, dreamer, recording=recording)
     moment, look = world.begin(2, 1.0)
     assert moment.truth is not None
     np.testing.assert_array_equal(

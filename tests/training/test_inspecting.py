@@ -38,7 +38,7 @@ def model(data, latent, tmp_path):
 
 def test_windows_that_are_seen(model, data, latent) -> None:
     batch = whole_episode(data[0])
-    seen = model.watch(batch)
+    seen = model.observe_batch(batch)
     rows = batch.reward.shape[1]
     assert {key: part.shape for key, part in seen.obs.items()} == {
         "image": (1, rows, 64, 64, 1),
@@ -58,13 +58,13 @@ def test_windows_that_are_seen(model, data, latent) -> None:
 
 def test_windows_that_are_imagined(model, data) -> None:
     batch = whole_episode(data[0])
-    found = model.foresee(batch, context=3, horizon=5, samples=2, seed=1)
+    found = model.predict_batch(batch, context=3, horizon=5, samples=2, seed=1)
     assert found.obs["image"].shape == (1, 2, 5, 64, 64, 1)
     assert found.obs["state"].shape == (1, 2, 5, 3)
     assert found.reward.shape == found.discount.shape == (1, 2, 5)
-    again = model.foresee(batch, context=3, horizon=5, samples=2, seed=1)
+    again = model.predict_batch(batch, context=3, horizon=5, samples=2, seed=1)
     np.testing.assert_array_equal(found.obs["state"], again.obs["state"])
-    other = model.foresee(batch, context=3, horizon=5, samples=2, seed=2)
+    other = model.predict_batch(batch, context=3, horizon=5, samples=2, seed=2)
     assert (found.obs["state"] != other.obs["state"]).any()
 
 
@@ -74,10 +74,10 @@ def test_windows_and_samples_are_not_mixed_up(model, data, monkeypatch) -> None:
     monkeypatch.setattr(latent, "sample", latent.mode)
     one, two = (whole_episode(data[number]) for number in (0, 1))
     both = stack_windows([one, two])
-    found = model.foresee(both, context=3, horizon=5, samples=2)
+    found = model.predict_batch(both, context=3, horizon=5, samples=2)
     np.testing.assert_allclose(found.reward[:, 0], found.reward[:, 1], rtol=1e-5)
     for number, alone in enumerate((one, two)):
-        expected = model.foresee(alone, context=3, horizon=5).reward
+        expected = model.predict_batch(alone, context=3, horizon=5).reward
         np.testing.assert_allclose(found.reward[number, :1], expected[0], rtol=1e-4, atol=1e-6)
     assert np.abs(found.reward[0] - found.reward[1]).max() > 1e-4
 
@@ -95,8 +95,8 @@ def stack_windows(batches: list[Batch]) -> Batch:
 
 
 def test_states_are_shown_as_they_were(model, data) -> None:
-    seen = model.watch(whole_episode(data[0]))
-    again = model.show(seen.deter, seen.stoch)
+    seen = model.observe_batch(whole_episode(data[0]))
+    again = model.decode(seen.deter, seen.stoch)
     for key, rows in seen.obs.items():
         np.testing.assert_allclose(again[key], rows, rtol=1e-4, atol=1e-5)
 

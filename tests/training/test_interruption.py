@@ -27,7 +27,7 @@ def command(catch, small, tmp_path, request):
 
     def start(*options: str, out: str = "run", steps: int = STEPS) -> subprocess.Popen[str]:
         words = ["train-model", str(catch), "--out", str(tmp_path / out), "--device", "cpu"]
-        words += [*small, "--set", "cadence.checkpoint=7", "--steps", str(steps), *options]
+        words += [*small, "--set", "logging.checkpoint_every=7", "--steps", str(steps), *options]
         process = subprocess.Popen(
             [sys.executable, "-m", "wmtk.cli", *words],
             stdout=subprocess.PIPE,
@@ -55,7 +55,7 @@ def begun(out: Path) -> bool:
 
 def require_same(out: Path, dataset, config, tmp_path, steps: int) -> None:
     """The run must have ended as one does that nobody touched."""
-    changed = config.changed({"cadence.checkpoint": 7})
+    changed = config.override({"logging.checkpoint_every": 7})
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the process: sums depend on it
     try:
@@ -147,7 +147,7 @@ def test_a_kill_before_the_first_checkpoint_begins_anew(dataset, config, tmp_pat
 def test_stopping_anywhere_changes_nothing(dataset, config, tmp_path, cadence) -> None:
     """Whatever is logged, drawn, evaluated and saved meanwhile."""
     names = ("log", "evaluate", "checkpoint", "picture")
-    other = config.changed({f"cadence.{name}": cadence for name in names})
+    other = config.override({f"logging.{name}": cadence for name in names})
     asked = iter([False, False, True, False, True] + 10 * [False])
     source = Source(dataset)
     for _ in range(3):

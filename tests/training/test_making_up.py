@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wmtk.collect.env_setup import Playing
+from wmtk.collect.env_setup import EnvSetup
 from wmtk.datasets import Source
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
@@ -22,13 +22,13 @@ from wmtk.training.online.train import train as online_module
 from wmtk.training.policy_stage import train_policy
 
 CATCH = resolve("wmtk/Catch-v0")
-BEHAVIOUR = {"behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
+BEHAVIOR = {"behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
 
 
 @pytest.fixture
 def config(config):
     pace = {"prefill": 60, "pretrain": 2, "every": 16, "envs": 1, "evaluate": 80, "episodes": 1}
-    return config.changed({**BEHAVIOUR, **{f"online.{name}": x for name, x in pace.items()}})
+    return config.override({**BEHAVIOR, **{f"online.{name}": x for name, x in pace.items()}})
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def evaluations(run: Path) -> list[tuple[int, float]]:
 
 
 def test_the_test_at_the_end_of_a_policy(model, tmp_path, interrupt) -> None:
-    options = {"steps": 2, "episodes": 2, "test": Playing(CATCH, 0, 0)}
+    options = {"steps": 2, "episodes": 2, "test": EnvSetup(CATCH, 0, 0)}
     whole = train_policy(model, tmp_path / "whole", **options)
     out, stop = tmp_path / "run", interrupt(policy_module, 1)
     run = train_policy(model, out, stop=stop, **options)

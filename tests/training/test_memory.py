@@ -43,7 +43,7 @@ def test_a_lack_of_memory_says_what_to_set(dataset, config, tmp_path, monkeypatc
         return loss(model, inputs, step)
 
     monkeypatch.setattr(WorldModel, "loss", greedy)
-    large = config.changed({"data.batch_size": 8})
+    large = config.override({"data.batch_size": 8})
     with pytest.raises(MemoryExhaustedError, match=r"8 × 6 take more .* about \d+ MB") as e:
         train_model([Source(dataset)], tmp_path / "run", large, steps=2)
     assert "--set data.batch_size=4 (about " in e.value.hint

@@ -24,7 +24,7 @@ from wmtk.training.online.train import online
 LOSSES = {"loss/total", "loss/constant_free", "loss/kl", "loss/reward", "loss/discount"}
 LOSSES |= {"loss/image/image", "mse/image", "psnr/image", "mse/reward", "kl"}
 LOSSES |= {"entropy/prior", "entropy/posterior", "codes/perplexity"}
-TRAINING = {"train/gradient/model", "train/rate/model"}
+TRAINING = {"train/gradient/model", "train/lr/model"}
 TIME = {"time/updates_per_second", "time/data_wait"}
 
 
@@ -36,7 +36,7 @@ def read_tensorboard(folder: Path):
 
 
 def test_everything_is_reported_in_both_places(dataset, config, tmp_path) -> None:
-    changed = config.changed({"cadence.picture": 3})
+    changed = config.override({"logging.image_every": 3})
     run = train_model([Source(dataset)], tmp_path / "run", changed, steps=4)
     reports = read_metrics(run.path)
     expected = {f"{side}/{name}" for side in ("train", "val") for name in LOSSES}
@@ -56,10 +56,15 @@ def test_everything_is_reported_in_both_places(dataset, config, tmp_path) -> Non
 
 def test_an_online_run_is_in_tensorboard(config, tmp_path) -> None:
     """Returns, losses of both, pictures and films, and how many codes are used."""
-    settings = {"behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
-    settings |= {"online.prefill": 60, "online.pretrain": 4, "online.every": 16, "online.envs": 1}
-    settings |= {"online.evaluate": 160, "online.episodes": 1, "cadence.picture": 8}
-    run = online(resolve("wmtk/Catch-v0"), tmp_path / "run", config.changed(settings), steps=240)
+    settings = {"behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
+    settings |= {
+        "online.prefill": 60,
+        "online.pretrain": 4,
+        "online.train_every": 16,
+        "online.envs": 1,
+    }
+    settings |= {"online.evaluate": 160, "online.episodes": 1, "logging.image_every": 8}
+    run = online(resolve("wmtk/Catch-v0"), tmp_path / "run", config.override(settings), steps=240)
     reports = read_metrics(run.path)
     board = read_tensorboard(run.path / "tensorboard")
     assert set(board.Tags()["scalars"]) == set().union(*reports) - {"step"}
@@ -69,9 +74,9 @@ def test_an_online_run_is_in_tensorboard(config, tmp_path) -> None:
         assert [step for step, _ in shown] == [step for step, _ in wanted]
         assert [x for _, x in shown] == pytest.approx([x for _, x in wanted], rel=1e-5), name
     shown = {name: len(board.Scalars(name)) for name in board.Tags()["scalars"]}
-    behaviour = ("train/loss/actor", "train/loss/critic", "train/entropy/actor")
-    for name in (*(f"train/{loss}" for loss in LOSSES), *TRAINING, *behaviour):
-        assert shown[name] == -(-run.step // config.cadence.log), name
+    behavior = ("train/loss/actor", "train/loss/critic", "train/entropy/actor")
+    for name in (*(f"train/{loss}" for loss in LOSSES), *TRAINING, *behavior):
+        assert shown[name] == -(-run.step // config.logging.log_every), name
     assert shown["eval/return"] == 2
     assert shown["return/train"] > 0
     last = board.Scalars("train/codes/perplexity")[-1].value
@@ -93,7 +98,7 @@ def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> N
         obs={"camera": image, "pose": ArraySpec("box", (2,), "float32")}, lengths=(3, 12)
     )
     scaled = {"model.image_scale": 0.5, "model.vector_scale": 2.0, "model.reward_scale": 3.0}
-    trainer = ModelTrainer(config.changed(scaled), data.schema, torch.device("cpu"))
+    trainer = ModelTrainer(config.override(scaled), data.schema, torch.device("cpu"))
     inputs = trainer.inputs(SequenceSampler(data, batch_size=6, length=8).sample())
     assert not inputs.mask.all()  # short episodes are padded
     with torch.no_grad():
@@ -121,7 +126,7 @@ def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> N
 
 @pytest.mark.parametrize("free_nats", [0.0, 1e3])
 def test_kl_is_in_nats_before_scales_and_free_nats(dataset, config, free_nats) -> None:
-    changed = config.changed({"model.kl_scale": 3.0, "model.free_nats": free_nats})
+    changed = config.override({"model.kl_scale": 3.0, "model.free_nats": free_nats})
     trainer = ModelTrainer(changed, dataset.schema, torch.device("cpu"))
     inputs = trainer.inputs(SequenceSampler(dataset, batch_size=2, length=6).sample())
     with torch.no_grad():
@@ -146,7 +151,7 @@ def test_several_batches_are_reported_by_their_mean(dataset, config) -> None:
 
 
 def test_a_term_that_is_switched_off_is_not_divided_by(dataset, config) -> None:
-    off = config.changed({"model.image_scale": 0.0, "model.reward_scale": 0.0})
+    off = config.override({"model.image_scale": 0.0, "model.reward_scale": 0.0})
     trainer = ModelTrainer(off, dataset.schema, torch.device("cpu"))
     inputs = trainer.inputs(SequenceSampler(dataset, batch_size=2, length=6).sample())
     report = trainer.report([trainer.evaluate(inputs, 1)])
@@ -157,9 +162,9 @@ def test_a_term_that_is_switched_off_is_not_divided_by(dataset, config) -> None:
 
 def test_the_rate_that_is_reported_is_the_one_in_use(dataset, config, tmp_path) -> None:
     falling = {"start": 1e-3, "end": 1e-4, "steps": 4}
-    changed = config.changed({"optimizer.rate": falling, "optimizer.warmup": 0})
+    changed = config.override({"optimizer.lr": falling, "optimizer.warmup": 0})
     run = train_model([Source(dataset)], tmp_path / "r", changed, steps=4)
-    rates = [r["train/rate/model"] for r in read_metrics(run.path) if "train/rate/model" in r]
+    rates = [r["train/lr/model"] for r in read_metrics(run.path) if "train/lr/model" in r]
     assert rates == pytest.approx([5.5e-4, 1e-4])
 
 

@@ -39,17 +39,17 @@ FIXED = {"online.prefill": 0, "online.episodes": 0}  # with --data and no steps
 def config(config):
     """An update every 16 steps after one episode of random play."""
     changes = {
-        "behaviour.layers": 1,
-        "behaviour.units": 8,
-        "behaviour.horizon": 2,
+        "behavior.layers": 1,
+        "behavior.units": 8,
+        "behavior.horizon": 2,
         "online.prefill": 60,
         "online.pretrain": 2,
-        "online.every": 16,
+        "online.train_every": 16,
         "online.envs": 1,
         "online.evaluate": 160,
         "online.episodes": 1,
     }
-    return config.changed(changes)
+    return config.override(changes)
 
 
 class Watcher:
@@ -103,7 +103,7 @@ def test_it_plays_learns_and_is_tested(config, tmp_path) -> None:
     ]
     assert {report["steps/frames"] for report in reports if "steps/frames" in report} >= {79}
     assert watcher.told[-1].returns == dataset.episodes.total_reward.tolist()
-    assert set(watcher.told[-1].shares) >= {"collect", "model", "behaviour", "eval", "data wait"}
+    assert set(watcher.told[-1].shares) >= {"collect", "model", "behavior", "eval", "data wait"}
     assert (run.path / "pictures").exists()
     agent = load(run.path)
     agent.policy.begin()
@@ -115,7 +115,9 @@ def test_it_plays_learns_and_is_tested(config, tmp_path) -> None:
 def test_every_update_waits_for_its_steps_and_no_step_for_an_update(
     config, tmp_path, every, envs
 ) -> None:
-    other = config.changed({"online.every": every, "online.envs": envs, "online.episodes": 0})
+    other = config.override(
+        {"online.train_every": every, "online.envs": envs, "online.episodes": 0}
+    )
     pace, watcher = other.online, Watcher()
     run = online(CATCH, tmp_path / "run", other, steps=STEPS, on_progress=watcher)
     assert run.step == pace.updates_at(STEPS)
@@ -149,33 +151,33 @@ def test_the_model_learns_as_in_train_model(config, dataset, tmp_path) -> None:
     """Whether or not a policy learns beside it."""
     source = Source(dataset)
     model = train_model([source], tmp_path / "model", config, steps=6, val_fraction=0.0)
-    fixed = config.changed({**FIXED, "online.pretrain": 6})
+    fixed = config.override({**FIXED, "online.pretrain": 6})
     both = online(CATCH, tmp_path / "both", fixed, steps=0, sources=[source])
     assert both.step == 6
     assert len(replay_of(both.path)) == 0
     require_same_weights(model, both, "model/", "adam/model/")
-    alone = fixed.changed({"online.learn_behaviour": False})
+    alone = fixed.override({"online.learn_behavior": False})
     alone = online(CATCH, tmp_path / "alone", alone, steps=0, sources=[source])
     require_same_weights(model, alone, "model/", "adam/model/")
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_the_behaviour_learns_as_in_train_policy(config, dataset, tmp_path, precision) -> None:
+def test_the_behavior_learns_as_in_train_policy(config, dataset, tmp_path, precision) -> None:
     """In a model that stays as it is."""
     source = Source(dataset)
-    config = config.changed({"precision": precision})
+    config = config.override({"precision": precision})
     model = train_model([source], tmp_path / "model", config, steps=3, val_fraction=0.0)
     policy = train_policy(model.path, tmp_path / "policy", steps=5, sources=[source], config=config)
-    fixed = config.changed({**FIXED, "online.pretrain": 5, "online.learn_model": False})
+    fixed = config.override({**FIXED, "online.pretrain": 5, "online.learn_model": False})
     agent = online(CATCH, tmp_path / "agent", fixed, steps=0, sources=[source], init=model.path)
-    names = ("model/", "behaviour/", "adam/actor/", "adam/critic/", "behaviour_updates")
+    names = ("model/", "behavior/", "adam/actor/", "adam/critic/", "behavior_updates")
     require_same_weights(policy, agent, *names)
 
 
 def test_both_together_are_the_two_in_turns(config, dataset, tmp_path) -> None:
     """The policy dreams from the states that the model has just found in the same batch."""
     source, schema = Source(dataset), dataset.schema
-    fixed = config.changed({**FIXED, "online.pretrain": 4})
+    fixed = config.override({**FIXED, "online.pretrain": 4})
     run = online(CATCH, tmp_path / "run", fixed, steps=0, sources=[source], seed=1)
 
     torch.manual_seed(1)
@@ -248,7 +250,7 @@ def test_a_crash_between_a_commit_and_its_count(config, tmp_path, monkeypatch) -
 
 
 def test_the_oldest_episodes_go_and_are_still_counted(config, tmp_path) -> None:
-    small = config.changed({"online.capacity": 170, "online.episodes": 0})
+    small = config.override({"online.capacity": 170, "online.episodes": 0})
     out = tmp_path / "run"
     online(CATCH, out, small, steps=4 * 79)
     assert replay_of(out).num_steps == 158
@@ -277,7 +279,7 @@ def test_a_longer_run_goes_on_and_a_finished_one_has_nothing_to_do(config, tmp_p
 
 
 def test_a_warm_start_learns_from_both(config, dataset, tmp_path) -> None:
-    warm = config.changed({"online.prefill": 0, "online.pretrain": 2, "online.episodes": 0})
+    warm = config.override({"online.prefill": 0, "online.pretrain": 2, "online.episodes": 0})
     out = tmp_path / "run"
     run = online(CATCH, out, warm, steps=160, sources=[Source(dataset, 3.0)])
     assert run.step == 2 + 160 // 16
@@ -294,13 +296,13 @@ def test_a_trained_model_and_a_trained_policy_to_begin_with(config, dataset, tmp
     source = Source(dataset)
     model = train_model([source], tmp_path / "model", config, steps=2, val_fraction=0.0)
     policy = train_policy(model.path, tmp_path / "policy", steps=2, config=config)
-    fixed = config.changed({**FIXED, "online.pretrain": 1, "online.learn_model": False})
+    fixed = config.override({**FIXED, "online.pretrain": 1, "online.learn_model": False})
     one = online(CATCH, tmp_path / "a", fixed, steps=0, sources=[source], init=model.path)
     require_same_weights(model, one, "model/", "adam/model/")
     assert one.about["init"]["hash"] == model.checkpoints.load().hash
-    frozen = fixed.changed({"online.learn_model": True, "online.learn_behaviour": False})
+    frozen = fixed.override({"online.learn_model": True, "online.learn_behavior": False})
     two = online(CATCH, tmp_path / "b", frozen, steps=0, sources=[source], init=policy.path)
-    require_same_weights(policy, two, "behaviour/", "adam/actor/")
+    require_same_weights(policy, two, "behavior/", "adam/actor/")
     # One update of a model that is taken over is a small one: nothing begins anew.
     before, after = (run.checkpoints.load().tensors for run in (policy, two))
     for name in (name for name in before if name.startswith("model/")):
@@ -310,7 +312,7 @@ def test_a_trained_model_and_a_trained_policy_to_begin_with(config, dataset, tmp
 def test_a_kill_before_the_first_checkpoint_forgets_no_beginning(config, dataset, tmp_path) -> None:
     source = Source(dataset)
     model = train_model([source], tmp_path / "model", config, steps=2, val_fraction=0.0)
-    still = config.changed({"online.learn_model": False, "online.episodes": 0})
+    still = config.override({"online.learn_model": False, "online.episodes": 0})
     out, watcher = tmp_path / "run", Watcher(1)
     options = {"steps": STEPS, "init": model.path}
     run = online(CATCH, out, still, on_progress=watcher, stop=watcher.stop, **options)
@@ -324,9 +326,9 @@ def test_a_kill_before_the_first_checkpoint_forgets_no_beginning(config, dataset
 def test_what_cannot_work_is_refused_and_leaves_nothing(config, tmp_path) -> None:
     out = tmp_path / "run"
     with pytest.raises(UsageError, match="first update waits for 76"):
-        online(CATCH, out, config.changed({"online.pretrain": 0}), steps=75)
+        online(CATCH, out, config.override({"online.pretrain": 0}), steps=75)
     with pytest.raises(UsageError, match="nothing to learn from"):
-        online(CATCH, out, config.changed({"online.prefill": 0}), steps=STEPS)
+        online(CATCH, out, config.override({"online.prefill": 0}), steps=STEPS)
     assert not out.exists()
 
 
@@ -341,17 +343,17 @@ def test_what_cannot_work_is_refused_and_leaves_nothing(config, tmp_path) -> Non
     ],
 )
 def test_hints_fit_the_settings_and_work(config, steps, changes) -> None:
-    config = config.changed(changes)
+    config = config.override(changes)
     with pytest.raises(UsageError) as caught:
         require_updates(config, steps)
     options = dict(re.findall(r"--(?:set )?(\S+?)[ =](\d+)", caught.value.hint))
     assert require_updates(config, int(options.pop("steps"))) > 0
     for name, value in options.items():
         assert int(value) not in (config.online.prefill, 0)
-        assert require_updates(config.changed({name: int(value)}), steps) > 0
+        assert require_updates(config.override({name: int(value)}), steps) > 0
     assert bool(options) == (steps > 10 or bool(config.online.pretrain))
     with pytest.raises(UsageError) as caught:
-        require_data(config.changed({"online.prefill": 0}), [], steps)
+        require_data(config.override({"online.prefill": 0}), [], steps)
     (value,) = re.findall(r"online.prefill=(\d+)", caught.value.hint)
     assert 0 < int(value) <= max(steps, 1)
 
@@ -392,7 +394,7 @@ def test_an_endless_task_is_played_for_so_many_steps(
     (tmp_path / "endless_envs.py").write_text(ENDLESS)
     monkeypatch.syspath_prepend(tmp_path)
     task = resolve("endless_envs:Endless")
-    small = config.changed({"online.envs": 2, "online.pretrain": 1})
+    small = config.override({"online.envs": 2, "online.pretrain": 1})
     out = tmp_path / "run"
     online(task, out, small, steps=140, workers=0, background=background)
     assert played(out) == replay_of(out).num_steps == 140
@@ -421,7 +423,7 @@ def test_the_time_of_random_play_is_that_of_collecting(config, tmp_path) -> None
             time.sleep(0.2)  # as in a slow environment
         shares.append(progress.shares)
 
-    random = config.changed({"online.prefill": 230, "online.pretrain": 1, "online.episodes": 0})
+    random = config.override({"online.prefill": 230, "online.pretrain": 1, "online.episodes": 0})
     online(CATCH, tmp_path / "run", random, steps=230, on_progress=watch)
     playing = shares[-2]
     assert set(playing) == {"collect", "other"}
@@ -431,7 +433,7 @@ def test_the_time_of_random_play_is_that_of_collecting(config, tmp_path) -> None
 
 def test_the_returns_of_random_play_are_reported_too(config, tmp_path) -> None:
     """All of them, if a run was stopped before any report; after a report only new ones are."""
-    logged = config.changed({"cadence.log": 1, "online.prefill": 200, "online.episodes": 0})
+    logged = config.override({"logging.log_every": 1, "online.prefill": 200, "online.episodes": 0})
     out, watcher = tmp_path / "run", Watcher(7)
     online(CATCH, out, logged, steps=400, on_progress=watcher, stop=watcher.stop)
     assert len(replay_of(out)) < 3  # stopped in random play
@@ -469,7 +471,7 @@ def test_others_use_the_replay_meanwhile(config, tmp_path) -> None:
         model = train_model([Source(dataset)], other, config, steps=1, val_fraction=0.0)
         seen.append((batch.reward.shape, model.step, dataset.num_episodes))
 
-    small = config.changed({"online.capacity": 170})
+    small = config.override({"online.capacity": 170})
     run = online(CATCH, out, small, steps=5 * 79, on_progress=use)
     assert seen == [((2, 5), 1, 2)]
     assert run.step == small.online.updates_at(5 * 79)
@@ -479,7 +481,7 @@ def test_others_use_the_replay_meanwhile(config, tmp_path) -> None:
 
 
 def test_random_data_is_an_ablation(config, tmp_path) -> None:
-    run = online(CATCH, tmp_path / "run", config.changed({"online.actor": "random"}), steps=STEPS)
+    run = online(CATCH, tmp_path / "run", config.override({"online.actor": "random"}), steps=STEPS)
     episodes = list(replay_of(run.path))
     assert not np.array_equal(episodes[0].action, episodes[1].action)
     assert run.step == config.online.updates_at(STEPS)
@@ -493,11 +495,11 @@ def test_an_explorer_plays_where_there_is_one(config, tmp_path, monkeypatch) -> 
 
     def watched(self, seed):
         asked.append(collector(self, seed))
-        assert asked[-1].behaviour is self.policy.trainer.explorer
+        assert asked[-1].behavior is self.policy.trainer.explorer
         return asked[-1]
 
     monkeypatch.setattr(Agent, "collector", watched)
-    curious = config.changed({"behaviour.explore": "disagreement"})
+    curious = config.override({"behavior.explore": "disagreement"})
     run = online(CATCH, tmp_path / "run", curious, steps=STEPS)
     assert asked
     assert any(name.startswith("explorer/") for name in run.checkpoints.load().tensors)

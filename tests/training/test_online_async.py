@@ -1,4 +1,4 @@
-"""Playing in the background: as exact, and as deterministic, as in the foreground."""
+"""EnvSetup in the background: as exact, and as deterministic, as in the foreground."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
 from wmtk.runs.replay import played, replay_of
-from wmtk.training.online.async_collector import Background, Played
+from wmtk.training.online.async_collector import AsyncCollector, Played
 from wmtk.training.online.train import online
 
 CATCH = resolve("wmtk/Catch-v0")
@@ -16,9 +16,14 @@ STEPS = 240
 
 @pytest.fixture
 def config(config):
-    changes = {"behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
-    changes |= {"online.prefill": 60, "online.pretrain": 1, "online.every": 8, "online.envs": 2}
-    return config.changed({**changes, "online.episodes": 0})
+    changes = {"behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
+    changes |= {
+        "online.prefill": 60,
+        "online.pretrain": 1,
+        "online.train_every": 8,
+        "online.envs": 2,
+    }
+    return config.override({**changes, "online.episodes": 0})
 
 
 @pytest.mark.slow
@@ -37,7 +42,7 @@ def test_the_train_ratio_is_kept_and_the_seed_decides(config, tmp_path) -> None:
     ]
     assert {run.step for run in runs} == {config.online.updates_at(STEPS)}
     assert all(steps >= config.online.steps_for(updates) for updates, steps in told if updates)
-    # Never further ahead than what was asked for while the last was learnt from.
+    # Never further ahead than what was asked for while the last was learned from.
     last = runs[0].step
     ahead = [
         steps - config.online.steps_for(updates + 1)
@@ -103,12 +108,12 @@ class Bin:
 
 def test_a_process_that_dies_or_fails_is_told_of(config) -> None:
     from wmtk.collect import RandomPolicy, schema_of
-    from wmtk.collect.env_setup import Playing
+    from wmtk.collect.env_setup import EnvSetup
 
     messages, sink = [], Bin()
-    playing = Playing(CATCH, 0, on_message=messages.append)
+    playing = EnvSetup(CATCH, 0, on_message=messages.append)
     policy = RandomPolicy(schema_of(CATCH).action, [0])
-    table = Background([], policy, playing, sink, 8)
+    table = AsyncCollector([], policy, playing, sink, 8)
     with pytest.raises(EnvironmentFailedError, match="exit code 7"):
         table._receive(Line(), Line())
     answer = Played([(1, "episode")], 5, ["a warning"], ("it broke", "mend it"))

@@ -10,8 +10,8 @@ from wmtk.datasets import Dataset
 from wmtk.runs.run_directory import Run
 
 PACE = {"prefill": 60, "pretrain": 2, "every": 16, "envs": 1, "evaluate": 160, "episodes": 1}
-SMALL = ["--set", "behaviour.layers=1", "--set", "behaviour.units=8"]
-SMALL += ["--set", "behaviour.horizon=2"]
+SMALL = ["--set", "behavior.layers=1", "--set", "behavior.units=8"]
+SMALL += ["--set", "behavior.horizon=2"]
 SMALL += [word for name, value in PACE.items() for word in ("--set", f"online.{name}={value}")]
 
 
@@ -81,7 +81,7 @@ def test_options_of_the_task_and_of_the_beginning(online, run_wmtk, catch, small
     begin += SMALL[:6]  # what train-model has no use for
     options = [*begin, "--task-set", "repeat=2", "--envs", 2, "--explore", "disagreement"]
     # Without a preset, the settings are those of the model.
-    done = online(*options, set_up=("--set", "online.every=10", "--set", "online.episodes=0"))
+    done = online(*options, set_up=("--set", "online.train_every=10", "--set", "online.episodes=0"))
     assert done.exit_code == 0, done.stderr
     assert f"settings of {model}" in done.stderr
     run = Run(tmp_path / "run")
@@ -89,7 +89,7 @@ def test_options_of_the_task_and_of_the_beginning(online, run_wmtk, catch, small
     assert run.about["init"]["step"] == 1
     assert run.about["data"][0]["weight"] == 2
     assert run.config()["online"]["envs"] == 2
-    assert run.config()["behaviour"]["explore"] == "disagreement"
+    assert run.config()["behavior"]["explore"] == "disagreement"
     assert run.config()["model"]["depth"] == 2
     words = ["online", "wmtk/Catch-v0", "--out", run.path, "--resume", "--data", f"{catch}=2"]
     resumed = run_wmtk(*words, "--steps", 60)

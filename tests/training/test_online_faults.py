@@ -20,13 +20,13 @@ from wmtk.errors import EnvironmentFailedError, StorageFullError
 from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.replay import played, replay_of
 from wmtk.runs.run_directory import Run
+from wmtk.runs.training_config import OnlineConfig
 from wmtk.training.online.train import online
-from wmtk.training.online_config import OnlineConfig
 
 PATIENCE = 300  # seconds, on a machine that is busy with other things
 LONGEST_END = 60  # seconds from a signal to the exit; more is a process that hangs
 PACE = OnlineConfig(prefill=100, pretrain=2, every=8, envs=2, evaluate=300, episodes=1)
-SMALL = {"behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
+SMALL = {"behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
 SMALL |= {f"online.{name}": value for name, value in PACE.model_dump().items()}
 BLINKING = '''
 import os
@@ -67,7 +67,7 @@ gym.register("Blinking-v0", entry_point=Blinking)
 
 @pytest.fixture
 def config(config):
-    return config.changed(SMALL)
+    return config.override(SMALL)
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def command(small, tmp_path, request):
 
     def start(*options: str, steps: int = 600) -> subprocess.Popen[str]:
         words = ["online", "wmtk/Catch-v0", "--out", str(tmp_path / "run"), "--device", "cpu"]
-        words += [*small, "--set", "cadence.checkpoint=7", "--steps", str(steps), "--json"]
+        words += [*small, "--set", "logging.checkpoint_every=7", "--steps", str(steps), "--json"]
         for name, value in SMALL.items():
             words += ["--set", f"{name}={value}"]
         process = subprocess.Popen(

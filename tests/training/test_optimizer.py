@@ -1,16 +1,17 @@
-"""The optimiser and the schedules, by hand."""
+"""The optimizer and the schedules, by hand."""
 
 import pytest
 import torch
 
 from wmtk.models.schedules import Linear, value
-from wmtk.training.optim import Optimizer, OptimizerConfig
+from wmtk.runs.training_config import OptimizerConfig
+from wmtk.training.optim import Optimizer
 from wmtk.training.presets import PRESETS, training_config
 
 
 def test_every_update_shrinks_the_weights_whatever_the_rate() -> None:
     weight = torch.nn.Parameter(torch.tensor([2.0]))
-    optimizer = Optimizer(OptimizerConfig(rate=1e-12, decay=0.1), [weight])
+    optimizer = Optimizer(OptimizerConfig(lr=1e-12, decay=0.1), [weight])
     for step in range(3):
         optimizer.update((0 * weight).sum(), step)
     assert weight.item() == pytest.approx(2 * 0.9**3)
@@ -18,7 +19,7 @@ def test_every_update_shrinks_the_weights_whatever_the_rate() -> None:
 
 def test_the_gradient_is_clipped_by_its_global_norm() -> None:
     a, b = (torch.nn.Parameter(torch.zeros(1)) for _ in range(2))
-    optimizer = Optimizer(OptimizerConfig(rate=1e-3, clip=1.0), iter([a, b]))
+    optimizer = Optimizer(OptimizerConfig(lr=1e-3, clip=1.0), iter([a, b]))
     norm = optimizer.update((3 * a + 4 * b).sum(), 0)
     assert norm.item() == pytest.approx(5.0)
     assert [a.grad.item(), b.grad.item()] == pytest.approx([0.6, 0.8], abs=1e-5)
@@ -26,7 +27,7 @@ def test_the_gradient_is_clipped_by_its_global_norm() -> None:
 
 def test_the_first_step_of_adam_by_hand() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0]))
-    optimizer = Optimizer(OptimizerConfig(rate=0.1, eps=1e-5, decay=0.0), [weight])
+    optimizer = Optimizer(OptimizerConfig(lr=0.1, eps=1e-5, decay=0.0), [weight])
     optimizer.update((2 * weight).sum(), 0)
     assert weight.item() == pytest.approx(1 - 0.1 * 2 / (2 + 1e-5))
 
@@ -43,7 +44,7 @@ def test_the_first_step_of_adam_by_hand() -> None:
 )
 def test_the_eps_of_the_reference_by_hand(gradient: float, steps: list[float]) -> None:
     weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
-    config = OptimizerConfig(rate=1.0, eps=1e-5, decay=0.0, eps_before_correction=True)
+    config = OptimizerConfig(lr=1.0, eps=1e-5, decay=0.0, eps_before_correction=True)
     optimizer, found = Optimizer(config, [weight]), []
     for step in range(1, 4):
         before = weight.item()
@@ -60,7 +61,7 @@ def test_the_eps_of_the_reference_when_gradients_change() -> None:
     t=3: m = 2.51e-4, v = 1.0989e-8;   0.0547449/0.271 · 2.51e-4 / (1.04828e-4 + 1e-5) = 0.441569
     """
     weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
-    config = OptimizerConfig(rate=1.0, eps=1e-5, decay=0.0, eps_before_correction=True)
+    config = OptimizerConfig(lr=1.0, eps=1e-5, decay=0.0, eps_before_correction=True)
     optimizer, found = Optimizer(config, [weight]), []
     for step, gradient in enumerate((1e-3, 3e-3, -1e-3), 1):
         before = weight.item()
@@ -72,14 +73,14 @@ def test_the_eps_of_the_reference_when_gradients_change() -> None:
 def test_the_paper_presets_place_eps_as_the_reference() -> None:
     for name in PRESETS:
         config = training_config(name)
-        behaviour = config.behaviour
-        every = (config.optimizer, behaviour.actor, behaviour.critic, behaviour.ensemble)
+        behavior = config.behavior
+        every = (config.optimizer, behavior.actor, behavior.critic, behavior.ensemble)
         assert {each.eps_before_correction for each in every} == {name != "tiny"}, name
 
 
 def test_the_rate_warms_up() -> None:
-    config = OptimizerConfig(rate=Linear(start=2.0, end=1.0, steps=10), warmup=4)
-    assert [config.rate_at(s) for s in (1, 2, 4, 5, 10, 99)] == pytest.approx(
+    config = OptimizerConfig(lr=Linear(start=2.0, end=1.0, steps=10), warmup=4)
+    assert [config.lr_at(s) for s in (1, 2, 4, 5, 10, 99)] == pytest.approx(
         [1.9 / 4, 1.8 / 2, 1.6, 1.5, 1.0, 1.0]
     )
     weight = torch.nn.Parameter(torch.tensor([1.0]))
@@ -100,7 +101,7 @@ def test_a_schedule_is_linear_and_stays_at_its_end() -> None:
 def test_a_gradient_that_is_not_finite_never_reaches_the_weights(scaled) -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0]))
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0) if scaled else None
-    optimizer = Optimizer(OptimizerConfig(rate=0.1), [weight], scaler)
+    optimizer = Optimizer(OptimizerConfig(lr=0.1), [weight], scaler)
     norm = optimizer.update((weight * torch.inf).sum(), 0)
     assert not torch.isfinite(norm)
     assert weight.item() == 1
@@ -113,7 +114,7 @@ def test_scaling_the_loss_leaves_the_update_as_it_is() -> None:
     weights = [torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2)]
     scalers = [None, torch.amp.GradScaler("cpu", init_scale=1024.0)]
     for weight, scaler in zip(weights, scalers, strict=True):
-        optimizer = Optimizer(OptimizerConfig(rate=0.1, clip=0.5), [weight], scaler)
+        optimizer = Optimizer(OptimizerConfig(lr=0.1, clip=0.5), [weight], scaler)
         for step in range(3):
             assert optimizer.update(weight.square().sum(), step) > 0.5
     assert torch.equal(*weights)

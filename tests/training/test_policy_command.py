@@ -10,8 +10,8 @@ from wmtk.datasets import Dataset
 from wmtk.errors import TaskError
 
 SMALL = [
-    *("--set", "behaviour.layers=1", "--set", "behaviour.units=8"),
-    *("--set", "behaviour.horizon=2", "--set", "behaviour.starts=4"),
+    *("--set", "behavior.layers=1", "--set", "behavior.units=8"),
+    *("--set", "behavior.horizon=2", "--set", "behavior.imagination_starts=4"),
 ]
 
 
@@ -22,7 +22,7 @@ def model(catch, tmp_path_factory):
     from wmtk.training.presets import training_config
 
     path = tmp_path_factory.mktemp("runs") / "model"
-    small = {"model.depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}
+    small = {"model.cnn_depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}
     small |= {"model.rssm.stoch": 2, "model.rssm.classes": 4, "data.batch_size": 2}
     config = training_config("tiny", overrides={**small, "data.length": 6})
     train_model([Source(Dataset.open(catch))], path, config, steps=1)
@@ -69,7 +69,7 @@ def test_an_ensemble_for_caution_and_for_exploring(run_wmtk, model, tmp_path) ->
     expected = ("disagreement", "oftheexplorer", "inatestofupdate2", "thecriticexpected")
     for words in (*expected, f"morewmtkeval{run}"):
         assert words in printed, words
-    assert "behaviour.penalty is 3.0; it was 0.0" in done.stderr
+    assert "behavior.penalty is 3.0; it was 0.0" in done.stderr
     resumed = run_wmtk(*train, "--steps", 3, "--resume", "--json")
     report = json.loads(resumed.stdout)["last"]
     assert report["train/disagreement/data"] > 0
@@ -122,15 +122,15 @@ def test_who_cannot_explore_is_told_how(run_wmtk, model, tmp_path) -> None:
     [
         (["--ablate", "no-brain"], "mixed-gradients"),
         (["--ablate", "binary-latents"], "trained already"),
-        (["--set", "behaviour.horizn=1"], "behaviour.horizon"),
-        (["--set", "behaviour.trace=2"], "less than or equal"),
+        (["--set", "behavior.horizn=1"], "behavior.horizon"),
+        (["--set", "behavior.lambda_=2"], "less than or equal"),
         (["--set", "model.units=9"], "model.units is 8"),
         (["--device", "quantum"], "wmtk doctor"),
         (["--penalty", "-1"], "--penalty"),
         (["--explore", "everything"], "disagreement"),
     ],
     ids=[
-        *("ablation", "other model", "misspelt", "impossible", "model setting", "device"),
+        *("ablation", "other model", "misspelled", "impossible", "model setting", "device"),
         *("penalty", "exploring"),
     ],
 )

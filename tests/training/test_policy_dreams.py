@@ -45,7 +45,7 @@ def test_a_dream_follows_the_actor(agent) -> None:
     torch.manual_seed(5)
     inputs = model.inputs_of(batch)
     seen = model.model.observe(window(inputs, slice(0, 3)))
-    first = model.behaviour.act(seen.feat[:, -1], sample=False)
+    first = model.behavior.act(seen.feat[:, -1], sample=False)
     np.testing.assert_array_equal(model.actions.decode(first)[0], found.action[0, 0, 0])
 
 
@@ -63,10 +63,10 @@ def test_seeds_of_dreams(agent) -> None:
 
 def test_states_are_judged_as_arrays(agent) -> None:
     model, data = agent
-    seen = model.watch(whole_episode(data[0]))
+    seen = model.observe_batch(whole_episode(data[0]))
     found = model.judge(seen.deter, seen.stoch)
     assert found.shape == seen.reward.shape
     feat = torch.from_numpy(np.concatenate([seen.deter, seen.stoch], -1))
     with torch.no_grad():
-        expected = model.behaviour.critic(feat).squeeze(-1).numpy()
+        expected = model.behavior.critic(feat).squeeze(-1).numpy()
     np.testing.assert_allclose(found, expected)

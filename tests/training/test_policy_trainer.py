@@ -14,23 +14,24 @@ from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.datasets import Schema
 from wmtk.errors import ConfigError, DivergedError, RunError
 from wmtk.models.actions import Actions, Categoricals, TruncatedNormal, actions_of
-from wmtk.models.imagination import Dream, Starts
+from wmtk.models.imagination import StartStates, Trajectory
 from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
 from wmtk.models.schedules import Linear, value
 from wmtk.models.world_model import Inputs, WorldModel
+from wmtk.runs.training_config import BehaviorConfig
 from wmtk.spaces import ArraySpec
-from wmtk.training.policy_trainer import BehaviourConfig, PolicyTrainer
+from wmtk.training.policy_trainer import PolicyTrainer
 from wmtk.training.presets import ABLATIONS, PRESETS, training_config
 
-SMALL = BehaviourConfig().changed({"layers": 1, "units": 8, "horizon": 3, "slow_every": 2})
+SMALL = BehaviorConfig().override({"layers": 1, "units": 8, "horizon": 3, "slow_every": 2})
 DISCRETE = Categoricals([3])
 WARY, CURIOUS = {"penalty": 2.0}, {"explore": "disagreement"}
 
 
-def make_trainer(config: BehaviourConfig = SMALL, actions: Actions = DISCRETE) -> PolicyTrainer:
+def make_trainer(config: BehaviorConfig = SMALL, actions: Actions = DISCRETE) -> PolicyTrainer:
     torch.manual_seed(0)
-    settings = training_config("tiny").model.changed(
+    settings = training_config("tiny").model.override(
         {"units": 8, "rssm.deter": 8, "rssm.hidden": 8, "rssm.stoch": 2, "rssm.classes": 4}
     )
     model = WorldModel(settings, {"state": ArraySpec("box", (3,), "float32")}, actions.size)
@@ -67,7 +68,7 @@ def test_imagination_starts_from_every_row_that_is_no_padding() -> None:
 
 
 def test_some_starts_are_drawn_anew_each_time() -> None:
-    trainer = make_trainer(SMALL.changed({"starts": 4}))
+    trainer = make_trainer(SMALL.override({"starts": 4}))
     post, inputs = make_batch(trainer)
     whole = {tuple(row.tolist()) for row in torch.cat([post.deter[0], post.deter[1, :2]])}
     drawn = []
@@ -84,15 +85,15 @@ def test_some_starts_are_drawn_anew_each_time() -> None:
 @pytest.mark.parametrize("actions", [DISCRETE, TruncatedNormal(2)], ids=["discrete", "numbers"])
 @pytest.mark.parametrize("rho", [1.0, 0.5, 0.0])
 def test_an_update_changes_actor_and_critic_and_leaves_the_model_alone(actions, rho) -> None:
-    trainer = make_trainer(SMALL.changed({"reinforce": rho}), actions)
+    trainer = make_trainer(SMALL.override({"reinforce": rho}), actions)
     post, inputs = make_batch(trainer)
     model = {name: x.clone() for name, x in trainer.model.state_dict().items()}
-    before = {name: x.clone() for name, x in trainer.behaviour.state_dict().items()}
+    before = {name: x.clone() for name, x in trainer.behavior.state_dict().items()}
     metrics = trainer.update(trainer.starts(post, inputs), 1)
     assert all(torch.equal(x, model[name]) for name, x in trainer.model.state_dict().items())
     assert all(weight.grad is None for weight in trainer.model.parameters())
     moved = {
-        n.split(".")[0] for n, x in trainer.behaviour.state_dict().items() if (x != before[n]).any()
+        n.split(".")[0] for n, x in trainer.behavior.state_dict().items() if (x != before[n]).any()
     }
     assert moved == {"actor", "critic"}
     assert {"gradient/actor", "gradient/critic", "imagined/return", "critic/slow_gap"} <= set(
@@ -101,20 +102,20 @@ def test_an_update_changes_actor_and_critic_and_leaves_the_model_alone(actions, 
 
 
 def test_the_slow_critic_is_renewed_every_few_updates() -> None:
-    trainer = make_trainer(SMALL.changed({"slow_every": 3}))
+    trainer = make_trainer(SMALL.override({"slow_every": 3}))
     post, inputs = make_batch(trainer)
     starts = trainer.starts(post, inputs)
     seen = []
     for step in range(1, 8):
         trainer.update(starts, step)
-        seen.append(trainer.behaviour.slow.out.weight.clone())
+        seen.append(trainer.behavior.slow.out.weight.clone())
     changed = [not torch.equal(a, b) for a, b in pairwise(seen)]
     assert changed == [False, False, True, False, False, True]  # before updates 4 and 7
 
 
 @pytest.mark.parametrize("changes", [{}, WARY | CURIOUS], ids=["plain", "with an ensemble"])
 def test_what_was_saved_goes_on_in_the_same_way(changes) -> None:
-    one, two = (make_trainer(SMALL.changed(changes)) for _ in range(2))
+    one, two = (make_trainer(SMALL.override(changes)) for _ in range(2))
     post, inputs = make_batch(one)
     for step in range(1, 4):
         one.learn(post, inputs, step)
@@ -134,35 +135,35 @@ def test_numbers_that_are_not_finite_do_not_reach_the_weights() -> None:
     post, inputs = make_batch(trainer)
     starts = trainer.starts(post, inputs)
     torch.nn.init.constant_(trainer.model.reward_head.out.bias, torch.nan)
-    before = {name: x.clone() for name, x in trainer.behaviour.state_dict().items()}
+    before = {name: x.clone() for name, x in trainer.behavior.state_dict().items()}
     with pytest.raises(DivergedError, match=r"Update 5: .* is nan"):
         trainer.update(starts, 5)
-    assert all(torch.equal(x, before[name]) for name, x in trainer.behaviour.state_dict().items())
+    assert all(torch.equal(x, before[name]) for name, x in trainer.behavior.state_dict().items())
 
 
 # --- an ensemble that tells how far the data goes ---
 
 
-def one_update(changes: dict[str, object]) -> tuple[PolicyTrainer, Starts, dict[str, float]]:
+def one_update(changes: dict[str, object]) -> tuple[PolicyTrainer, StartStates, dict[str, float]]:
     """A trainer, where it started from, and what its first update reported."""
-    trainer = make_trainer(SMALL.changed(changes))
+    trainer = make_trainer(SMALL.override(changes))
     starts = trainer.starts(*make_batch(trainer))
     torch.manual_seed(5)
     metrics = trainer.update(starts, 1)
     return trainer, starts, {name: float(x) for name, x in metrics.items()}
 
 
-def worth_of(reward: Tensor, dream: Dream, following: Tensor) -> float:
+def worth_of(reward: Tensor, dream: Trajectory, following: Tensor) -> float:
     return lambda_targets(reward, dream.discount, following, SMALL.trace).mean().item()
 
 
 def test_a_penalty_lowers_the_targets_by_what_the_steps_cost() -> None:
     _, _, plain = one_update({})
     _, _, found = one_update(WARY)
-    trainer = make_trainer(SMALL.changed(WARY))  # as it was before that update
+    trainer = make_trainer(SMALL.override(WARY))  # as it was before that update
     starts = trainer.starts(*make_batch(trainer))
     torch.manual_seed(5)
-    dream = trainer.behaviour.imagine(trainer.model, starts, trainer.objective(1))
+    dream = trainer.behavior.imagine(trainer.model, starts, trainer.objective(1))
     doubt = trainer.ensemble.judge(dream)
     assert found["disagreement/imagined"] == pytest.approx(doubt.mean().item())
     assert doubt.min() > 0
@@ -176,10 +177,10 @@ def test_an_explorer_is_rewarded_by_disagreement_alone() -> None:
     _, _, found = one_update(CURIOUS)
     assert {name: found[name] for name in plain} == plain  # the actor of the task is as without
     assert "disagreement/imagined" not in found
-    trainer = make_trainer(SMALL.changed(CURIOUS))
+    trainer = make_trainer(SMALL.override(CURIOUS))
     starts = trainer.starts(*make_batch(trainer))
     torch.manual_seed(5)
-    trainer.behaviour.imagine(trainer.model, starts, trainer.objective(1))  # the task's comes first
+    trainer.behavior.imagine(trainer.model, starts, trainer.objective(1))  # the task's comes first
     dream = trainer.explorer.imagine(trainer.model, starts, trainer.objective(1))
     reward = dream.discount * trainer.ensemble.judge(dream)
     wanted = worth_of(reward, dream, dream.following)
@@ -189,7 +190,7 @@ def test_an_explorer_is_rewarded_by_disagreement_alone() -> None:
 def test_the_ensemble_learns_along_and_only_if_it_is_needed() -> None:
     assert make_trainer().ensemble is None
     assert make_trainer().explorer is None
-    trainer = make_trainer(SMALL.changed(WARY))
+    trainer = make_trainer(SMALL.override(WARY))
     assert trainer.explorer is None
     post, inputs = make_batch(trainer)
     before = [weight.clone() for weight in trainer.ensemble.parameters()]
@@ -204,12 +205,12 @@ def test_the_ensemble_learns_along_and_only_if_it_is_needed() -> None:
 
 def test_what_an_ensemble_is_missing_in_is_not_resumed_but_can_be_begun_with() -> None:
     saved = make_trainer().tensors()
-    trainer = make_trainer(SMALL.changed(CURIOUS))
+    trainer = make_trainer(SMALL.override(CURIOUS))
     with pytest.raises(RunError, match="no ensemble"):
         trainer.restore(saved)
-    torch.nn.init.zeros_(trainer.behaviour.actor.out.weight)
-    assert trainer.take_over(saved) == {"behaviour"}
-    assert torch.equal(trainer.behaviour.actor.out.weight, saved["behaviour/actor.out.weight"])
+    torch.nn.init.zeros_(trainer.behavior.actor.out.weight)
+    assert trainer.take_over(saved) == {"behavior"}
+    assert torch.equal(trainer.behavior.actor.out.weight, saved["behavior/actor.out.weight"])
 
 
 # --- every kind of actions ---
@@ -228,7 +229,7 @@ def test_from_an_action_space_to_actions_in_it(space, rho) -> None:
     """The model's inputs, the ensemble, both actors and what they do: all sizes fit."""
     spec, obs = SPACES[space], {"state": ArraySpec("box", (3,), "float32")}
     codec, actions = ActionCodec(spec), actions_of(spec)
-    trainer = make_trainer(SMALL.changed(WARY | CURIOUS | {"reinforce": rho}), actions)
+    trainer = make_trainer(SMALL.override(WARY | CURIOUS | {"reinforce": rho}), actions)
     post, inputs = make_batch(trainer)
     known = np.stack([spec.to_gymnasium().sample() for _ in range(8)])
     inputs = inputs._replace(action=codec.encode(known.reshape(2, 4, *spec.shape)))
@@ -236,8 +237,8 @@ def test_from_an_action_space_to_actions_in_it(space, rho) -> None:
     metrics = trainer.learn(post, inputs, 1)
     assert all(torch.isfinite(x) for x in metrics.values())
     assert any((a != b).any() for a, b in zip(before, trainer.tensors().values(), strict=True))
-    for behaviour in (trainer.behaviour, trainer.explorer):
-        policy = ActorPolicy(trainer.model, behaviour, Schema(obs, spec))
+    for behavior in (trainer.behavior, trainer.explorer):
+        policy = ActorPolicy(trainer.model, behavior, Schema(obs, spec))
         for action in policy.act([0, 1], [{"state": np.zeros(3, np.float32)}] * 2):
             assert spec.to_gymnasium().contains(action), action
 
@@ -245,10 +246,10 @@ def test_from_an_action_space_to_actions_in_it(space, rho) -> None:
 # --- settings ---
 
 
-def test_schedules_decide_what_is_learnt_at_a_step() -> None:
-    scheduled = training_config("atari", ("schedules",)).behaviour.model_dump()
+def test_schedules_decide_what_is_learned_at_a_step() -> None:
+    scheduled = training_config("atari", ("schedules",)).behavior.model_dump()
     changes = {name: scheduled[name] for name in ("entropy", "reinforce")}
-    trainer = make_trainer(SMALL.changed(changes))
+    trainer = make_trainer(SMALL.override(changes))
     start, end = trainer.objective(0), trainer.objective(2_500_000 // 4)
     assert (start.entropy, start.reinforce) == pytest.approx((3e-3, 0.9))
     assert (end.entropy, end.reinforce) == pytest.approx((3e-4, 1.0))
@@ -261,21 +262,21 @@ def test_schedules_decide_what_is_learnt_at_a_step() -> None:
         ("atari", {}, 625_000),
         ("dmc_vision", {}, 500_000),
         ("tiny", {}, 2_500_000),
-        ("atari", {"online.every": 16}, 156_250),
-        ("tiny", {"online.every": 1e9}, 1),
+        ("atari", {"online.train_every": 16}, 156_250),
+        ("tiny", {"online.train_every": 1e9}, 1),
     ],
 )
 def test_schedules_go_over_the_papers_agent_steps_at_any_pace(preset, overrides, updates) -> None:
-    behaviour = training_config(preset, ("schedules",), overrides).behaviour
-    for schedule in (behaviour.entropy, behaviour.reinforce):
+    behavior = training_config(preset, ("schedules",), overrides).behavior
+    for schedule in (behavior.entropy, behavior.reinforce_mix):
         assert isinstance(schedule, Linear)
         assert schedule.steps == updates
-    shorter = {**overrides, "behaviour.entropy.steps": 7}  # what is set singly has the last word
-    assert training_config(preset, ("schedules",), shorter).behaviour.entropy.steps == 7
+    shorter = {**overrides, "behavior.entropy.steps": 7}  # what is set singly has the last word
+    assert training_config(preset, ("schedules",), shorter).behavior.entropy.steps == 7
 
 
 def test_by_default_the_kind_of_actions_decides_between_the_gradients() -> None:
-    automatic = SMALL.changed({"reinforce": None})
+    automatic = SMALL.override({"reinforce": None})
     assert make_trainer(automatic).objective(1).reinforce == 1
     assert make_trainer(automatic, TruncatedNormal(2)).objective(1).reinforce == 0
 
@@ -291,12 +292,12 @@ def test_by_default_the_kind_of_actions_decides_between_the_gradients() -> None:
 )
 def test_the_presets_have_the_papers_numbers(preset, expected) -> None:
     config = training_config(preset)
-    b = config.behaviour
-    found = (config.model.discount, b.reinforce, b.entropy, b.actor.rate, b.critic.rate)
+    b = config.behavior
+    found = (config.model.discount, b.reinforce, b.entropy, b.actor.lr, b.critic.lr)
     assert found == expected
     assert (b.horizon, b.trace, b.slow_every, b.layers, b.units) == (15, 0.95, 100, 4, 400)
     for optimizer in (b.actor, b.critic):
-        assert (optimizer.eps, optimizer.clip, optimizer.decay) == (1e-5, 100, 1e-6)
+        assert (optimizer.eps, optimizer.clip, optimizer.weight_decay) == (1e-5, 100, 1e-6)
     assert b.starts is None
 
 
@@ -304,11 +305,11 @@ def test_every_preset_and_ablation_is_valid() -> None:
     for preset in PRESETS:
         for ablation in ABLATIONS:
             training_config(preset, (ablation,))
-    assert training_config("atari", ("no-policy-reinforce",)).behaviour.reinforce == 0
-    assert training_config("atari", ("long-term-entropy",)).behaviour.long_term_entropy
-    assert training_config("atari", ("mixed-gradients",)).behaviour.reinforce == 0.9
-    entropy = training_config("atari", ("schedules",)).behaviour.entropy
+    assert training_config("atari", ("no-policy-reinforce",)).behavior.reinforce_mix == 0
+    assert training_config("atari", ("long-term-entropy",)).behavior.long_term_entropy
+    assert training_config("atari", ("mixed-gradients",)).behavior.reinforce_mix == 0.9
+    entropy = training_config("atari", ("schedules",)).behavior.entropy
     assert isinstance(entropy, Linear)
     assert value(entropy, 0) == 3e-3
-    with pytest.raises(ConfigError, match=r"behaviour\.horizon"):
-        training_config("tiny", overrides={"behaviour.horizn": 3})
+    with pytest.raises(ConfigError, match=r"behavior\.horizon"):
+        training_config("tiny", overrides={"behavior.horizn": 3})

@@ -9,10 +9,10 @@ import torch
 
 from wmtk.datasets import SequenceSampler, Source
 from wmtk.errors import UsageError
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.training import precision
 from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.presets import TrainingConfig
 
 UPDATES = 6
 
@@ -45,15 +45,15 @@ TERMS = {
 @pytest.mark.parametrize("latent", TERMS)
 @pytest.mark.parametrize(("bits", "rel"), [("bfloat16", 0.02), ("float16", 0.005)])
 def test_fewer_bits_give_nearly_the_same_losses(dataset, config, latent, bits, rel) -> None:
-    full = config.changed({"model.rssm.latent": latent})
-    plain, found = losses(dataset, full), losses(dataset, full.changed({"precision": bits}))
+    full = config.override({"model.rssm.latent": latent})
+    plain, found = losses(dataset, full), losses(dataset, full.override({"precision": bits}))
     require_near(found, plain, TERMS[latent], rel)
     assert found[0] != plain[0]  # they were fewer indeed
     assert found[-1]["loss/total"] < found[0]["loss/total"]
 
 
 def test_states_and_losses_stay_in_float32(dataset, config) -> None:
-    lower = config.changed({"precision": "bfloat16"})
+    lower = config.override({"precision": "bfloat16"})
     trainer = ModelTrainer(lower, dataset.schema, torch.device("cpu"))
     inputs = trainer.inputs(SequenceSampler(dataset, batch_size=2, length=6).sample())
     loss, post, _ = trainer.model.loss(inputs)
@@ -63,7 +63,7 @@ def test_states_and_losses_stay_in_float32(dataset, config) -> None:
     assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}
 
 
-LARGE = {"model.depth": 24}
+LARGE = {"model.cnn_depth": 24}
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ LARGE = {"model.depth": 24}
 )
 def test_what_is_faster_is_chosen(config, monkeypatch, changes, device, able, expected) -> None:
     monkeypatch.setattr(precision, "fast_bfloat16", lambda: able)
-    assert precision.settled(config.changed(changes), device).precision == expected
+    assert precision.settled(config.override(changes), device).precision == expected
 
 
 def test_what_was_chosen_stays(dataset, config, tmp_path, monkeypatch) -> None:
     """The run goes on as it began, on a machine that would choose otherwise."""
-    large = config.changed(LARGE)
+    large = config.override(LARGE)
     monkeypatch.setattr(precision, "fast_bfloat16", lambda: True)
     run = train_model([Source(dataset)], tmp_path / "run", large, steps=1)
     assert run.config()["precision"] == "bfloat16"
@@ -96,7 +96,7 @@ def test_what_was_chosen_stays(dataset, config, tmp_path, monkeypatch) -> None:
 
 def test_float16_resumes_bit_for_bit(dataset, config, tmp_path) -> None:
     """The scale of the loss is part of what is saved."""
-    lower = config.changed({"precision": "float16"})
+    lower = config.override({"precision": "float16"})
     whole = train_model([Source(dataset)], tmp_path / "whole", lower, steps=5).checkpoints.load()
     train_model([Source(dataset)], tmp_path / "run", lower, steps=2)
     run = train_model([Source(dataset)], tmp_path / "run", lower, steps=5, resume=True)
@@ -112,7 +112,7 @@ def test_compiled_code_gives_the_same_losses(dataset, config, monkeypatch) -> No
     torch._dynamo.reset()
     counters = torch._dynamo.utils.counters
     counters.clear()
-    found = losses(dataset, config.changed({"compile": True}))
+    found = losses(dataset, config.override({"compile": True}))
     assert counters["stats"]["unique_graphs"] >= 3  # encoder, decoder, heads
     require_near(found, losses(dataset, config), TERMS["gaussian"], 1e-4)
 
@@ -120,5 +120,7 @@ def test_compiled_code_gives_the_same_losses(dataset, config, monkeypatch) -> No
 def test_without_a_compiler_it_says_so(dataset, config, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UsageError, match="needs a C\\+\\+ compiler"):
-        train_model([Source(dataset)], tmp_path / "run", config.changed({"compile": True}), steps=1)
+        train_model(
+            [Source(dataset)], tmp_path / "run", config.override({"compile": True}), steps=1
+        )
     assert not (tmp_path / "run").exists()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import wmtk
-from wmtk.agent.outputs import Mind
+from wmtk.agent.outputs import LatentState
 from wmtk.collect import EvalReport, Trial
 from wmtk.datasets import Episode, Provenance, SequenceSampler
 from wmtk.reprs import LONGEST, brief
@@ -28,7 +28,7 @@ def agent(dataset, config, tmp_path) -> Any:
 def test_objects_show_what_they_are(agent, dataset) -> None:
     episode = dataset[0]
     T, path = episode.length + 1, agent.run.path
-    count = sum(x.numel() for m in (agent.model, agent.behaviour) for x in m.parameters())
+    count = sum(x.numel() for m in (agent.model, agent.behavior) for x in m.parameters())
     row = f"float32[1, {T}, 8]"
     spaces = "obs={'image': 'box 64×64×1 uint8'}, action='discrete(3)'"
     about = f"'{path}', kind='policy', step=2, task='wmtk/Catch-v0'"
@@ -44,7 +44,7 @@ def test_objects_show_what_they_are(agent, dataset) -> None:
         "Prediction(obs={'image': uint8[1, 9, 64, 64, 1]}, reward=float32[1, 9], "
         "discount=float32[1, 9])": agent.predict(episode, context=5, horizon=9),
         f"State(deter={row}, stoch={row}, stats={row})": agent.observe(episode),
-        "Mind(deter=float32[2, 3], codes=int16[2, 4])": Mind(
+        "LatentState(deter=float32[2, 3], codes=int16[2, 4])": LatentState(
             np.zeros((2, 3), np.float32), np.zeros((2, 4), np.int16)
         ),
     }

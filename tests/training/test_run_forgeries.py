@@ -34,26 +34,26 @@ from wmtk.training.presets import training_config
 KINDS = ("model", "policy", "online")
 CATCH = "wmtk/Catch-v0"
 TINY = {
-    "model.depth": 1,
+    "model.cnn_depth": 1,
     "model.layers": 1,
     "model.units": 8,
     "model.rssm.deter": 8,
     "model.rssm.hidden": 8,
     "model.rssm.stoch": 2,
     "model.rssm.classes": 4,
-    "behaviour.layers": 1,
-    "behaviour.units": 8,
-    "behaviour.horizon": 2,
+    "behavior.layers": 1,
+    "behavior.units": 8,
+    "behavior.horizon": 2,
     "data.batch_size": 2,
     "data.length": 6,
     "data.memory_mb": 1,
     "online.prefill": 60,
     "online.pretrain": 2,
-    "online.every": 60,
+    "online.train_every": 60,
     "online.envs": 1,
     "online.episodes": 0,
-    "cadence.log": 1,
-    "cadence.held_out_batches": 1,
+    "logging.log_every": 1,
+    "logging.held_out_batches": 1,
 }
 
 

@@ -41,7 +41,7 @@ def made(catch, tmp_path_factory) -> Path:
             )
             dataset.append(replace(episode, provenance=maker))
         dataset.tag("first", STRANGE)
-    small = {**SETTINGS, "behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
+    small = {**SETTINGS, "behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
     config = training_config("tiny", overrides=small)
     train_model([Source(Dataset.open(path))], folder / "model", config, steps=1)
     train_policy(folder / "model", folder / "policy", steps=1)

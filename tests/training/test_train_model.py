@@ -31,16 +31,16 @@ def test_two_halves_are_the_whole_bit_for_bit(dataset, config, tmp_path) -> None
 
 
 def test_evaluating_more_often_changes_nothing(dataset, config, tmp_path) -> None:
-    often = train(dataset, tmp_path / "a", config.changed({"cadence.evaluate": 1}), 6)
-    never = train(dataset, tmp_path / "b", config.changed({"cadence.evaluate": 99}), 6)
+    often = train(dataset, tmp_path / "a", config.override({"logging.evaluate_every": 1}), 6)
+    never = train(dataset, tmp_path / "b", config.override({"logging.evaluate_every": 99}), 6)
     a, b = often.checkpoints.load().tensors, never.checkpoints.load().tensors
     assert all(torch.equal(a[name], b[name]) for name in a)
 
 
 def test_the_best_is_so_by_one_and_the_same_loss(dataset, config, tmp_path) -> None:
-    often = config.changed({"cadence.evaluate": 1, "cadence.checkpoint": 1})
+    often = config.override({"logging.evaluate_every": 1, "logging.checkpoint_every": 1})
     train(dataset, tmp_path / "run", often, 4)
-    dearer = often.changed({"model.image_scale": 10.0})  # all losses are larger now
+    dearer = often.override({"model.image_scale": 10.0})  # all losses are larger now
     run = train(dataset, tmp_path / "run", dearer, 6, resume=True)
     assert run.checkpoints.load("best").step > 4
 
@@ -49,7 +49,7 @@ def test_held_out_losses_compare_while_the_scale_of_the_divergence_changes(
     dataset, config, tmp_path
 ) -> None:
     ramp = {"start": 0.0, "end": 50.0, "steps": 1000}
-    rising = config.changed({"model.kl_scale": ramp, "cadence.evaluate": 2})
+    rising = config.override({"model.kl_scale": ramp, "logging.evaluate_every": 2})
     train(dataset, tmp_path / "run", rising, 4)
     lines = [json.loads(x) for x in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     scales = [x["val/loss/kl"] / x["val/kl"] for x in lines if "val/kl" in x]

@@ -10,38 +10,38 @@ import pytest
 import torch
 
 import wmtk
-from wmtk.collect.env_setup import Playing
+from wmtk.collect.env_setup import EnvSetup
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.errors import ConfigError, RunError, SchemaMismatchError
 from wmtk.runs.listing import runs_under
 from wmtk.runs.run_directory import Run
 from wmtk.runs.state_tensors import module_tensors
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
-from wmtk.training.presets import TrainingConfig
 
-BEHAVIOUR = {
-    "behaviour.layers": 1,
-    "behaviour.units": 8,
-    "behaviour.horizon": 3,
-    "behaviour.starts": 5,
-    "behaviour.slow_every": 3,
+BEHAVIOR = {
+    "behavior.layers": 1,
+    "behavior.units": 8,
+    "behavior.horizon": 3,
+    "behavior.imagination_starts": 5,
+    "behavior.target_update_every": 3,
 }
 
 
 @pytest.fixture
 def model_run(dataset, config, tmp_path):
-    run = train_model([Source(dataset)], tmp_path / "model", config.changed(BEHAVIOUR), steps=2)
+    run = train_model([Source(dataset)], tmp_path / "model", config.override(BEHAVIOR), steps=2)
     return run.path
 
 
-CHANGES = [{}, {"behaviour.penalty": 2.0, "behaviour.explore": "disagreement"}]
+CHANGES = [{}, {"behavior.penalty": 2.0, "behavior.explore": "disagreement"}]
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=["plain", "with an ensemble"])
 def test_two_halves_are_the_whole_bit_for_bit(model_run, tmp_path, changes) -> None:
-    config = TrainingConfig.build(Run(model_run).config()).changed(changes)
+    config = TrainingConfig.build(Run(model_run).config()).override(changes)
     whole = train_policy(model_run, tmp_path / "whole", steps=8, config=config).checkpoints.load()
     train_policy(model_run, tmp_path / "halves", steps=4, config=config)
     shutil.rmtree(model_run)  # the run has its own copy by now
@@ -54,9 +54,9 @@ def test_two_halves_are_the_whole_bit_for_bit(model_run, tmp_path, changes) -> N
     assert ({"ensemble", "explorer"} <= parts) == bool(changes)
 
 
-def test_a_test_at_the_end_changes_nothing_that_is_learnt(model_run, tmp_path) -> None:
+def test_a_test_at_the_end_changes_nothing_that_is_learned(model_run, tmp_path) -> None:
     alone = train_policy(model_run, tmp_path / "alone", steps=4).checkpoints.load()
-    task = Playing(resolve("wmtk/Catch-v0"), seed=0, workers=0)
+    task = EnvSetup(resolve("wmtk/Catch-v0"), seed=0, workers=0)
     train_policy(model_run, tmp_path / "tested", steps=2, test=task, episodes=2)
     run = train_policy(model_run, tmp_path / "tested", steps=4, test=task, episodes=2, resume=True)
     assert run.checkpoints.load().hash == alone.hash
@@ -115,11 +115,11 @@ def test_settings_are_the_models_with_changes(model_run, tmp_path) -> None:
         model_run,
         tmp_path / "run",
         steps=2,
-        config=settings.changed({"behaviour.horizon": 2, "data.batch_size": 3}),
+        config=settings.override({"behavior.horizon": 2, "data.batch_size": 3}),
     )
-    assert run.config()["behaviour"]["horizon"] == 2
+    assert run.config()["behavior"]["horizon"] == 2
     assert run.config()["model"] == Run(model_run).config()["model"]
-    changed = settings.changed({"model.rssm.deter": 9})
+    changed = settings.override({"model.rssm.deter": 9})
     with pytest.raises(ConfigError, match=r"model\.rssm\.deter is 8"):
         train_policy(model_run, tmp_path / "other", steps=2, config=changed)
     assert not (tmp_path / "other").exists()
@@ -136,7 +136,7 @@ def test_other_data_may_be_named_if_it_fits(model_run, tmp_path, dataset, make_d
 def test_data_that_is_gone_is_asked_for(dataset, config, tmp_path) -> None:
     copy = tmp_path / "copy.zarr"
     shutil.copytree(dataset.path, copy)
-    settings = config.changed(BEHAVIOUR)
+    settings = config.override(BEHAVIOR)
     train_model([Source(Dataset.open(copy))], tmp_path / "model", settings, steps=2)
     shutil.rmtree(copy)
     with pytest.raises(RunError, match="Name the datasets"):

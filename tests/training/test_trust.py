@@ -26,7 +26,7 @@ from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
 from wmtk.viz.serve import protocol
 from wmtk.viz.serve import server as servers
-from wmtk.viz.serve.model_pool import Shelf
+from wmtk.viz.serve.model_pool import ModelPool
 from wmtk.viz.serve.session_factory import make_world
 
 from .conftest import SETTINGS
@@ -74,7 +74,7 @@ def trained(catch, tmp_path_factory) -> Path:
     """A policy run and an online run."""
     out = tmp_path_factory.mktemp("trained")
     pace = {"prefill": 60, "pretrain": 1, "every": 16, "envs": 1, "evaluate": 1000}
-    small = {**SETTINGS, "behaviour.layers": 1, "behaviour.units": 8, "behaviour.horizon": 2}
+    small = {**SETTINGS, "behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
     small |= {f"online.{name}": value for name, value in pace.items()}
     config = training_config("tiny", overrides=small)
     train_model([Source(Dataset.open(catch))], out / "model", config, steps=1, val_fraction=0)
@@ -131,8 +131,8 @@ def opened(monkeypatch) -> list[Any]:
 
     def run(self: Any, on_ready: Any = lambda _: None) -> None:
         on_ready(self.address)
-        catalogue = self.engine._catalogue
-        made.append((catalogue, catalogue.describe()))
+        catalog = self.engine._catalog
+        made.append((catalog, catalog.describe()))
         self.engine.stop()
         self.socket.close()
 
@@ -193,11 +193,11 @@ def test_the_live_page(run_wmtk, run_of, data_of, hostile, fired, opened) -> Non
         assert done.exit_code == 2
         assert f"--trust-env {hostile['task']}" in done.stderr
     assert run_wmtk(*serve).exit_code == 0
-    catalogue, shown = opened[0]
+    catalog, shown = opened[0]
     assert not shown["runs"][0]["real"]
     start = protocol.Start(kind="start", source="real", run="r0", seed=0)
     with pytest.raises(UntrustedEnvError):
-        make_world(catalogue, Shelf(catalogue), start)
+        make_world(catalog, ModelPool(catalog), start)
     assert not fired()
 
 

@@ -19,7 +19,7 @@ from wmtk.viz.draw.episode_view import View
 
 MakeEpisode = Callable[..., Episode]
 
-SHADES = 10  # the picture at step t is a plain grey of 10 · t
+SHADES = 10  # the picture at step t is a plain gray of 10 · t
 
 
 @pytest.fixture

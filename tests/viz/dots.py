@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Imagined, Seen
+from wmtk.agent.outputs import OpenLoop, Posterior
 from wmtk.datasets import Batch, Schema
 from wmtk.spaces import ArraySpec
 
@@ -87,13 +87,13 @@ class DotModel:
     def prepared(self, batch: Batch) -> Batch:
         return batch
 
-    def watch(self, batch: Batch, seed: int = 0) -> Seen:
+    def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
         place = find(batch.obs["image"])
         codes = np.eye(PLACES, dtype=np.float32)[place][:, :, None]  # one variable
         even = np.full_like(codes, 1 / PLACES)
         sure = np.roll(codes, 1, 1)  # a prior that expects what was there before
         noise = np.random.default_rng(seed).random((*place.shape, 3)).astype(np.float32)
-        return Seen(
+        return Posterior(
             obs={"image": self._show(place)},
             reward=np.where(batch.is_first, 0, self._reward(place)),  # nothing came before
             discount=self._discount(batch.terminated),
@@ -104,9 +104,9 @@ class DotModel:
             prior=even if self.collapsed else 0.5 * sure + 0.5 * even,
         )
 
-    def foresee(
+    def predict_batch(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
-    ) -> Imagined:
+    ) -> OpenLoop:
         place = find(batch.obs["image"][:, context - 1])
         action = batch.action[:, context : context + horizon]
         if self.blind_to_actions:
@@ -118,7 +118,7 @@ class DotModel:
             places.append(place)
         found = np.stack(places, 1)[:, None].repeat(samples, 1)  # (N, S, H)
         ends = batch.terminated[:, None, context : context + horizon].repeat(samples, 1)
-        return Imagined({"image": self._show(found)}, self._reward(found), self._discount(ends))
+        return OpenLoop({"image": self._show(found)}, self._reward(found), self._discount(ends))
 
     def _show(self, place: NDArray[np.int64]) -> NDArray[np.uint8]:
         return draw(np.full_like(place, 3) if self.frozen_decoder else place)

@@ -1,4 +1,4 @@
-"""A run that has hardly learnt anything, quickly made: of noise, for the commands to look at."""
+"""A run that has hardly learned anything, quickly made: of noise, for the commands to look at."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OBS = {
     "mixed": {"image": IMAGE, "state": VECTOR},
 }
 SETTINGS = {
-    "model.depth": 2,
+    "model.cnn_depth": 2,
     "model.layers": 1,
     "model.units": 8,
     "model.rssm.deter": 8,
@@ -26,7 +26,7 @@ SETTINGS = {
     "model.rssm.classes": 4,
     "data.batch_size": 2,
     "data.length": 6,
-    "cadence.checkpoint": 1,
+    "logging.checkpoint_every": 1,
 }
 
 

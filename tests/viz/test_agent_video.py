@@ -38,7 +38,7 @@ def colored(pixels, color):
 
 @pytest.fixture
 def recording(make_episode):
-    """Step t is a grey of 10·t; the model takes it to be 10·t + 5."""
+    """Step t is a gray of 10·t; the model takes it to be 10·t + 5."""
     episode = make_episode(9)
     made = (np.arange(10) * 10 + 5).astype(np.uint8)
     return Recording(

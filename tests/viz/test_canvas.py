@@ -38,19 +38,19 @@ def test_shrinking_averages():
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1)])
-def test_grey_becomes_rgb(shape):
-    grey = np.arange(6, dtype=np.uint8).reshape(shape)
-    rgb = to_rgb(grey)
+def test_gray_becomes_rgb(shape):
+    gray = np.arange(6, dtype=np.uint8).reshape(shape)
+    rgb = to_rgb(gray)
     assert rgb.shape == (2, 3, 3)
     assert (rgb == np.arange(6).reshape(2, 3, 1)).all()
 
 
-def test_rgba_is_laid_over_grey():
+def test_rgba_is_laid_over_gray():
     pixels = np.array([[[10, 20, 30, 255], [10, 20, 30, 0], [0, 100, 200, 51]]], np.uint8)
     opaque, clear, mixed = to_rgb(pixels)[0].tolist()
     assert opaque == [10, 20, 30]
     assert clear == [CLEAR] * 3
-    assert mixed == [160, 180, 200]  # a fifth of the colour, four fifths of 200
+    assert mixed == [160, 180, 200]  # a fifth of the color, four fifths of 200
 
 
 def test_border_lies_around_the_area():

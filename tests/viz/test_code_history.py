@@ -61,7 +61,7 @@ def test_squares_of_a_map() -> None:
 
 def test_the_codes_of_an_episode() -> None:
     batch = record(windows=2, rows=6)
-    seen = DotModel().watch(batch)
+    seen = DotModel().observe_batch(batch)
     first, second = code_films(seen, batch, "image")
     assert second.title == "episode 1, steps 0 to 5"
     assert first.posterior.shape == (6, 1, PLACES)
@@ -78,6 +78,6 @@ def test_the_codes_of_an_episode() -> None:
 
 def test_the_codes_of_an_episode_without_pictures() -> None:
     batch = record(windows=1, rows=4)
-    (film,) = code_films(DotModel().watch(batch), batch, None)
+    (film,) = code_films(DotModel().observe_batch(batch), batch, None)
     assert film.truth is None
     assert len(list(code_frames(film))) == 4

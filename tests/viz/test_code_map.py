@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wmtk.agent.outputs import Seen
+from wmtk.agent.outputs import Posterior
 from wmtk.errors import UsageError
 from wmtk.viz.code_frames import watch_codes
 from wmtk.viz.metrics import code_usage
@@ -55,8 +55,8 @@ def test_maps_of_all_sizes(variables: int, classes: int) -> None:
 
 def test_gaussian_latents_have_no_codes() -> None:
     class Smooth(DotModel):
-        def watch(self, batch: object, seed: int = 0) -> Seen:
-            return replace(super().watch(batch, seed), latent="gaussian")  # type: ignore[arg-type]
+        def observe_batch(self, batch: object, seed: int = 0) -> Posterior:
+            return replace(super().observe_batch(batch, seed), latent="gaussian")  # type: ignore[arg-type]
 
     with pytest.raises(UsageError, match="no codes"):
         watch_codes(Smooth(), [record(windows=1)])

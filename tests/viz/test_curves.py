@@ -52,7 +52,7 @@ def test_an_extreme_interval_does_not_squeeze_the_curves() -> None:
     assert high - low < 5
 
 
-def test_curves_have_their_colours_and_go_up() -> None:
+def test_curves_have_their_colors_and_go_up() -> None:
     rising = Curve("a", estimate([0.0, 1.0, 2.0, 3.0]), COLORS[0])
     pixels = curve_chart([Panel("t", [rising])], title="t")
     rows, columns = np.nonzero((pixels == COLORS[0]).all(-1))
@@ -87,8 +87,8 @@ def test_levels_are_drawn_across_and_named() -> None:
     assert high > 5
     with_level = curve_chart([Panel("t", [flat], levels={"best": 5.0})])
     unnamed = curve_chart([Panel("t", [flat], levels={"": 5.0})])
-    grey = (with_level == QUIET).all(-1)
-    assert grey.sum(1).max() > PLOT_WIDTH / 3
+    gray = (with_level == QUIET).all(-1)
+    assert gray.sum(1).max() > PLOT_WIDTH / 3
     assert (with_level != unnamed).any()
 
 

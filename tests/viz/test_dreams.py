@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Dreamt
+from wmtk.agent.outputs import PolicyRollout
 from wmtk.datasets import Batch
 from wmtk.viz import metrics
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.draw.canvas import RED
 from wmtk.viz.draw.rollout_panels import SEEN, chart_traces, number_traces, picture_rows
-from wmtk.viz.policy_rollouts import dreams
+from wmtk.viz.policy_rollouts import imagined_episodes
 from wmtk.viz.sheets.rollout_sheet import rollout_sheet
 from wmtk.viz.videos.rollout_video import rollout_frames
 
@@ -40,14 +40,14 @@ class Walker(DotModel):
         samples: int = 1,
         sample: bool = False,
         seed: int = 0,
-    ) -> Dreamt:
+    ) -> PolicyRollout:
         place = find(batch.obs["image"][:, context - 1])
         places = []
         for _ in range(horizon):
             place = move(place, np.full_like(place, 2))
             places.append(place)
         found = np.stack(places, 1)[:, None].repeat(samples, 1)
-        return Dreamt(
+        return PolicyRollout(
             obs={"image": self._show(found)},
             action=np.full(found.shape, 2),
             reward=self._reward(found),
@@ -59,7 +59,7 @@ class Walker(DotModel):
 def test_what_is_known_of_a_dream() -> None:
     batch = record(windows=3, rows=4)
     look = ActionLook(SCHEMA.action, ("left", "stay", "right"))
-    found = dreams(Walker(), batch, horizon=6, samples=2, actions=look)
+    found = imagined_episodes(Walker(), batch, horizon=6, samples=2, actions=look)
     assert len(found) == 3
     rollout = found[1].rollout
     assert (rollout.rows, rollout.context, rollout.samples) == (10, 4, 2)
@@ -81,7 +81,7 @@ def test_what_is_known_of_a_dream() -> None:
 def test_what_a_dream_brings() -> None:
     batch = record(windows=1, rows=3)
     place = int(find(batch.obs["image"][0, -1]))
-    (found,) = dreams(Walker(), batch, horizon=3)
+    (found,) = imagined_episodes(Walker(), batch, horizon=3)
     walk = [min(place + step, PLACES - 1) for step in (1, 2, 3)]
     rewards = [float(at == PLACES - 1) for at in walk]
     by_hand = rewards[0] + GAMMA * rewards[1] + GAMMA**2 * walk[2]
@@ -98,7 +98,7 @@ def test_the_last_value_stands_for_what_follows() -> None:
 
 
 def test_rows_and_charts_of_a_dream() -> None:
-    (found,) = dreams(Walker(), record(windows=1, rows=4), horizon=6, samples=2)
+    (found,) = imagined_episodes(Walker(), record(windows=1, rows=4), horizon=6, samples=2)
     rows = dict(picture_rows(found.rollout, "image"))
     assert {name: len(frames) for name, frames in rows.items()} == {
         "recorded": 4,
@@ -110,7 +110,7 @@ def test_rows_and_charts_of_a_dream() -> None:
 
 
 def test_pictures_of_a_dream() -> None:
-    (found,) = dreams(Walker(), record(windows=1, rows=4), horizon=6)
+    (found,) = imagined_episodes(Walker(), record(windows=1, rows=4), horizon=6)
     sheet = rollout_sheet([found.rollout], "image", columns=8)
     greens, reds = ((sheet == color).all(-1).any(1) for color in (SEEN, RED))
     # The recorded row ends with what was seen, so that its lines have no red.
@@ -123,7 +123,7 @@ def test_pictures_of_a_dream() -> None:
 
 
 def test_a_dream_of_numbers_is_lines() -> None:
-    (found,) = dreams(Walker(), record(windows=1, rows=4), horizon=6)
+    (found,) = imagined_episodes(Walker(), record(windows=1, rows=4), horizon=6)
     rollout = found.rollout
     place = find(rollout.truth["image"]).astype(np.float32)[:, None]
     shown = find(rollout.shown["image"]).astype(np.float32)[..., None]

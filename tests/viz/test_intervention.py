@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Seen
+from wmtk.agent.outputs import Posterior
 from wmtk.errors import UsageError
 from wmtk.viz.draw.canvas import RED
 from wmtk.viz.intervention import Intervention, intervene
@@ -24,16 +24,16 @@ from .dots import PLACES, SIDE, draw
 class TwoCodes:
     """The first code is the place of a dot, the second is idle."""
 
-    def show(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def decode(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
         place = stoch.reshape(*stoch.shape[:-1], 2, PLACES)[..., 0, :].argmax(-1)
         return {"image": draw(place)}
 
 
-def see(places: list[int], latent: str = "categorical") -> Seen:
+def see(places: list[int], latent: str = "categorical") -> Posterior:
     one_hot = np.eye(PLACES, dtype=np.float32)
     codes = np.stack([one_hot[places], one_hot[[2] * len(places)]], 1)[None]  # (1, T, 2, K)
     T = len(places)
-    return Seen(
+    return Posterior(
         obs={},
         reward=np.zeros((1, T), np.float32),
         discount=np.zeros((1, T), np.float32),
@@ -84,7 +84,7 @@ def test_the_number_of_classes_is_limited() -> None:
 
 def test_binary_codes_are_switched() -> None:
     class Lamp:
-        def show(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        def decode(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
             return {"image": draw((stoch[..., 0] > 0.5).astype(np.int64) * 3)}
 
     on = np.array([[[0.0, 1.0], [1.0, 0.0]]], np.float32)  # (1, T, V): two frames, two switches
@@ -115,7 +115,7 @@ def test_the_sheet(found: Intervention) -> None:
     assert one.shape[0] < pixels.shape[0]
 
 
-def test_colours_of_change() -> None:
+def test_colors_of_change() -> None:
     before = np.array([[[100, 100, 100]]], np.uint8)
     assert change(before, before).item(0) == 127
     assert change(before, before + 20).item(0) == 157

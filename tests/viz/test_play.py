@@ -87,8 +87,8 @@ def test_an_episode_becomes_a_video(dataset, tmp_path, read_video):
     read = read_video(path).frames
     assert read.shape == (8, recorded.height, recorded.width, 3)
     assert recorded.width % 2 == recorded.height % 2 == 0
-    centre = read[5][TITLE + 32, recorded.width // 2]
-    assert np.abs(centre.astype(int) - 50).max() <= 6
+    center = read[5][TITLE + 32, recorded.width // 2]
+    assert np.abs(center.astype(int) - 50).max() <= 6
 
 
 def test_an_episode_becomes_a_gif_or_a_picture(dataset, tmp_path):

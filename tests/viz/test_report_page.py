@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Dreamt
+from wmtk.agent.outputs import PolicyRollout
 from wmtk.datasets import Batch, Dataset, Episode, Provenance
 from wmtk.viz.report import About, look_closely, report_page, write_report
 from wmtk.viz.windows import Window, read_windows
@@ -34,7 +34,7 @@ FLAGS = (
 
 
 class Dots(DotModel):
-    def show(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def decode(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
         return {"image": draw(stoch.argmax(-1))}
 
     def judge(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
@@ -42,12 +42,12 @@ class Dots(DotModel):
 
     def dream(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, **_: Any
-    ) -> Dreamt:
+    ) -> PolicyRollout:
         """It goes right."""
         N = len(batch.reward)
         place = find(batch.obs["image"][:, context - 1])[:, None] + 1 + np.arange(horizon)
         place = np.minimum(place, PLACES - 1)[:, None].repeat(samples, 1)  # (N, S, H)
-        return Dreamt(
+        return PolicyRollout(
             obs={"image": self._show(place)},
             action=np.full((N, samples, horizon), 2),
             reward=self._reward(place),

@@ -90,7 +90,7 @@ def test_columns_show_both_sides_and_the_end(rollouts: list[Rollout], columns: i
     assert found[-1] == 11
 
 
-def test_the_error_is_grey_where_there_is_none() -> None:
+def test_the_error_is_gray_where_there_is_none() -> None:
     truth = np.array([[0, 255, 100]], np.uint8)
     shown = np.array([[255, 0, 100]], np.uint8)
     np.testing.assert_array_equal(difference(truth, shown), [[255, 0, 127]])

@@ -98,7 +98,7 @@ def test_the_last_frame_has_the_border_of_its_end(make_episode, view, terminated
     assert marked[cells.height :].any()  # the word below
 
 
-def test_rewards_are_coloured_where_there_are_any(make_episode, view):
+def test_rewards_are_colored_where_there_are_any(make_episode, view):
     reward = np.array([0, 0, 2.5, -1])
     episode = make_episode(3, reward=reward)
     cells = Cells.of(episode, view, 8)
@@ -140,9 +140,9 @@ def test_sheet_has_a_row_for_each_episode(make_episode, view):
     assert pixels.shape[2] == 3
     assert pixels.shape[1] == LABEL + cells.span(4) + 2 * MARGIN
     y = HEADER + 10 + BORDER + 50
-    centres = [MARGIN + LABEL + column * cells.pitch + cells.middle for column in range(4)]
+    centers = [MARGIN + LABEL + column * cells.pitch + cells.middle for column in range(4)]
     for row in range(3):
-        shades = [int(pixels[y + row * (height[0] - height[1]), x, 0]) for x in centres]
+        shades = [int(pixels[y + row * (height[0] - height[1]), x, 0]) for x in centers]
         assert shades == [0, 30, 60, 90]
 
 

@@ -15,7 +15,7 @@ from wmtk.viz.videos.video_file import require_ending, write_image, write_video
 
 
 def frames(count: int, height: int = 40, width: int = 60) -> list[Image]:
-    """Grey pictures that get lighter by 20 each."""
+    """Gray pictures that get lighter by 20 each."""
     return [np.full((height, width, 3), 20 * index, np.uint8) for index in range(count)]
 
 

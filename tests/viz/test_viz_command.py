@@ -112,7 +112,7 @@ def test_codes_over_the_training(made: tuple[Path, Path], tmp_path: Path, run_wm
     shutil.rmtree(lone / "checkpoints" / "00000001")
     done = run_wmtk("viz", "codes", lone, data, out, *options)
     assert done.exit_code == 2
-    assert "cadence.keep" in done.stderr
+    assert "logging.keep_checkpoints" in done.stderr
 
 
 def test_intervene(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk) -> None:

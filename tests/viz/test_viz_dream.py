@@ -60,7 +60,7 @@ def test_a_replay_in_the_run_is_what_it_starts_from(
     assert done.exit_code == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["dataset"] == str(run / "replay.zarr")
-    assert report["held_out"] == "all episodes: the agent has learnt from them"
+    assert report["held_out"] == "all episodes: the agent has learned from them"
 
 
 def test_who_cannot_dream(made: tuple[Path, Path, Path], tmp_path: Path, run_wmtk) -> None:

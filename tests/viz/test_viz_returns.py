@@ -29,7 +29,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["--out", data, "--episodes", "2", "--workers", "0"]
     done = CliRunner().invoke(app, ["collect", "wmtk/Catch-v0", *options])
     assert done.exit_code == 0, done.output
-    config = training_config("tiny", overrides={**SETTINGS, "cadence.keep": 2})
+    config = training_config("tiny", overrides={**SETTINGS, "logging.keep_checkpoints": 2})
     source = Source(Dataset.open(data))
     train_model([source], folder / "model", config, steps=1, val_fraction=0)
     train_policy(folder / "model", folder / "policy", steps=4)
@@ -42,7 +42,7 @@ def test_returns_of_checkpoints(policy: Path, tmp_path: Path, run_wmtk) -> None:
     done = run_wmtk("viz", "returns", policy, *options, "--chart", chart, "--json")
     assert done.exit_code == 0, done.stderr
     report = json.loads(done.stdout)
-    assert report["updates"] == [3, 4]  # as many as cadence.keep
+    assert report["updates"] == [3, 4]  # as many as logging.keep_checkpoints
     assert report["task"] == "wmtk/Catch-v0"
     for name in ("returns", "discounted", "imagined"):
         assert [len(part) for part in report[name]] == [2, 2]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Imagined, Seen
+from wmtk.agent.outputs import OpenLoop, Posterior
 from wmtk.cli.common.verdict_text import STYLES
 from wmtk.datasets import Batch
 from wmtk.viz.evaluation import Evaluation, evaluate
@@ -70,33 +70,33 @@ def returns(words: str, both: str = "!!", kind: str = "Discounted returns") -> l
 class Shuffled(DotModel):
     """Imagines with the actions of the next window."""
 
-    def foresee(self, batch: Batch, **options: Any) -> Imagined:
-        return super().foresee(replace(batch, action=np.roll(batch.action, 1, 0)), **options)
+    def predict_batch(self, batch: Batch, **options: Any) -> OpenLoop:
+        return super().predict_batch(replace(batch, action=np.roll(batch.action, 1, 0)), **options)
 
 
 class Late(DotModel):
     """Its actions are those of the row before."""
 
-    def foresee(self, batch: Batch, **options: Any) -> Imagined:
-        return super().foresee(replace(batch, action=np.roll(batch.action, 1, 1)), **options)
+    def predict_batch(self, batch: Batch, **options: Any) -> OpenLoop:
+        return super().predict_batch(replace(batch, action=np.roll(batch.action, 1, 1)), **options)
 
 
 class Mirrored(DotModel):
     """Takes left for right."""
 
-    def foresee(self, batch: Batch, **options: Any) -> Imagined:
-        return super().foresee(replace(batch, action=2 - batch.action), **options)
+    def predict_batch(self, batch: Batch, **options: Any) -> OpenLoop:
+        return super().predict_batch(replace(batch, action=2 - batch.action), **options)
 
 
 class Stuck(DotModel):
     """Imagines that nothing ever moves."""
 
-    def foresee(self, batch: Batch, **options: Any) -> Imagined:
-        return super().foresee(replace(batch, action=np.ones_like(batch.action)), **options)
+    def predict_batch(self, batch: Batch, **options: Any) -> OpenLoop:
+        return super().predict_batch(replace(batch, action=np.ones_like(batch.action)), **options)
 
 
 class Faded(DotModel):
-    """Shows the same grey mist, whatever it sees."""
+    """Shows the same gray mist, whatever it sees."""
 
     def _show(self, place: NDArray[np.int64]) -> NDArray[np.uint8]:
         return np.full((*place.shape, SIDE, SIDE, 1), 8, np.uint8)
@@ -105,16 +105,16 @@ class Faded(DotModel):
 class OneCode(DotModel):
     """Takes everything for the same, and is very sure of it."""
 
-    def watch(self, batch: Batch, seed: int = 0) -> Seen:
-        seen = super().watch(batch, seed)
+    def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
+        seen = super().observe_batch(batch, seed)
         same = np.zeros_like(seen.posterior)
         same[..., 2] = 1
         return replace(seen, posterior=same, prior=same, stoch=same[:, :, 0])
 
 
 class GaussianCollapse(DotModel):
-    def watch(self, batch: Batch, seed: int = 0) -> Seen:
-        seen = super().watch(batch, seed)
+    def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
+        seen = super().observe_batch(batch, seed)
         moments = np.stack([np.zeros_like(seen.stoch), np.ones_like(seen.stoch)], -1)
         return replace(seen, latent="gaussian", posterior=moments, prior=moments)
 
@@ -142,17 +142,17 @@ class Immortal(DotModel):
 class TimeLimits(DotModel):
     """Takes the end of a window for the end of the task, also where it was only cut off."""
 
-    def watch(self, batch: Batch, seed: int = 0) -> Seen:
+    def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
         last = batch.terminated | batch.truncated
-        return replace(super().watch(batch, seed), discount=self._discount(last))
+        return replace(super().observe_batch(batch, seed), discount=self._discount(last))
 
 
 def imagining(change: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> type[DotModel]:
     """Right in all that it sees and shows, but not in the rewards (N, S, H) that it imagines."""
 
     class Imagining(DotModel):
-        def foresee(self, batch: Batch, **options: Any) -> Imagined:
-            imagined = super().foresee(batch, **options)
+        def predict_batch(self, batch: Batch, **options: Any) -> OpenLoop:
+            imagined = super().predict_batch(batch, **options)
             return replace(imagined, reward=change(imagined.reward))
 
     return Imagining
@@ -166,8 +166,8 @@ def of_others(reward: NDArray[np.float32]) -> NDArray[np.float32]:
 class Lost(DotModel):
     """Right for two steps; from then on, its dot and its rewards are those of other windows."""
 
-    def foresee(self, batch: Batch, **options: Any) -> Imagined:
-        right = super().foresee(batch, **options)
+    def predict_batch(self, batch: Batch, **options: Any) -> OpenLoop:
+        right = super().predict_batch(batch, **options)
         other = np.random.default_rng(0).permutation(len(batch.reward))
         shown, reward = right.obs["image"].copy(), right.reward.copy()
         shown[:, :, 2:], reward[:, :, 2:] = shown[other, :, 2:], reward[other, :, 2:]
@@ -184,8 +184,8 @@ class Steady(DotModel):
 class Squashed(DotModel):
     """Learns the tanh of rewards."""
 
-    def watch(self, batch: Batch, seed: int = 0) -> Seen:
-        return replace(super().watch(batch, seed), true_reward=np.tanh(batch.reward))
+    def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
+        return replace(super().observe_batch(batch, seed), true_reward=np.tanh(batch.reward))
 
     def _reward(self, place: NDArray[np.int64]) -> NDArray[np.float32]:
         return np.tanh(super()._reward(place))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wmtk.errors import WmtkError
 from wmtk.spaces import ArraySpec
-from wmtk.viz.draw.canvas import FAINT, GREY, INK, LINE, TEXT, Canvas, elide, text_width
+from wmtk.viz.draw.canvas import FAINT, GRAY, INK, LINE, TEXT, Canvas, elide, text_width
 
 # The names of all 18 actions of the Atari console, in the order in which ALE numbers them.
 ATARI = (
@@ -102,7 +102,7 @@ def draw_bars(canvas: Canvas, x: int, y: int, width: int, levels: NDArray[np.flo
     shown = levels[: width // pitch]
     used = pitch * len(shown) - 1
     canvas.fill(x, y, used, 2 * half + 1, FAINT)
-    canvas.fill(x, y + half, used, 1, GREY)
+    canvas.fill(x, y + half, used, 1, GRAY)
     for index, level in enumerate(shown):
         rise = round(abs(level) * half)
         top = y + half - rise if level > 0 else y + half

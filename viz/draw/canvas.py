@@ -17,14 +17,14 @@ Color = tuple[int, int, int]
 
 PAPER: Color = (255, 255, 255)
 INK: Color = (28, 32, 38)
-GREY: Color = (112, 119, 128)
+GRAY: Color = (112, 119, 128)
 FAINT: Color = (214, 218, 223)
 GREEN: Color = (24, 128, 56)
 RED: Color = (200, 38, 38)
 PURPLE: Color = (142, 36, 170)
 BLUE: Color = (21, 101, 192)
 ORANGE: Color = (219, 109, 0)
-CLEAR = 200  # the grey that shows through transparent pixels
+CLEAR = 200  # the gray that shows through transparent pixels
 
 TEXT = 13  # pixels, readable without effort
 LINE = 18  # from one line of such text to the next
@@ -81,7 +81,7 @@ def wrap(text: str, width: int, lines: int = 2) -> list[str]:
 
 
 def to_rgb(frame: NDArray[np.uint8]) -> Image:
-    """Grey (H, W) or (H, W, 1), RGB or RGBA (H, W, 4) as RGB; transparency shows a light grey."""
+    """Gray (H, W) or (H, W, 1), RGB or RGBA (H, W, 4) as RGB; transparency shows a light gray."""
     pixels = frame[:, :, None] if frame.ndim == 2 else frame
     assert pixels.dtype == np.uint8, pixels.dtype
     assert pixels.ndim == 3, pixels.shape
@@ -163,7 +163,7 @@ class Canvas:
         self._draw.text((x, y), spell(text), fill=color, font=_font(size))
 
     def badge(self, x: int, y: int, text: str, color: Color, *, right: bool = False) -> int:
-        """White text on a coloured plate, beginning (or ending) at x; returns its width."""
+        """White text on a colored plate, beginning (or ending) at x; returns its width."""
         width = text_width(text) + 10
         left = x - width if right else x
         box = (left, y, left + width - 1, y + LINE - 2)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from wmtk.datasets import Episode
-from wmtk.viz.draw.canvas import FAINT, GREY, LINE, Canvas, elide, text_width
+from wmtk.viz.draw.canvas import FAINT, GRAY, LINE, Canvas, elide, text_width
 from wmtk.viz.draw.episode_view import View
 from wmtk.viz.draw.marks import END_COLORS, end_of, reward_color, signed
 
-BORDER = 4  # pixels around the last frame, in the colour of the end
+BORDER = 4  # pixels around the last frame, in the color of the end
 CAPTION = 3 * LINE + 8  # pixels below a frame: step and reward, action, end
 NARROWEST = 120  # pixels, for the words below
 GAP = 12
@@ -78,7 +78,7 @@ def draw_cell(
     label = f"step {step}"
     canvas.text(left, below, label if text_width(label) + 4 <= room_left else str(step))
     if step == 0:
-        canvas.text(left, below + LINE, "reset", color=GREY)
+        canvas.text(left, below + LINE, "reset", color=GRAY)
     else:
         view.actions.draw(canvas, left, below + LINE, room, episode.action[step])
     if step == episode.length:

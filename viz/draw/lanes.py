@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from wmtk.viz.draw.canvas import BLUE, FAINT, GREY, INK, Canvas, Color, Image, elide
+from wmtk.viz.draw.canvas import BLUE, FAINT, GRAY, INK, Canvas, Color, Image, elide
 from wmtk.viz.draw.episode_view import Lane
 from wmtk.viz.draw.marks import plain
 
@@ -34,7 +34,7 @@ def lanes_span(x: int, width: int) -> tuple[int, int]:
 def draw_lanes(
     canvas: Canvas, x: int, y: int, width: int, lanes: Sequence[Lane], *, end: Color
 ) -> None:
-    """Lanes below each other; the right edge has the colour of the episode's end."""
+    """Lanes below each other; the right edge has the color of the episode's end."""
     left, span = lanes_span(x, width)
     length = len(lanes[0].values) - 1
     bottom = y + HEIGHT * len(lanes)
@@ -42,13 +42,13 @@ def draw_lanes(
         top = y + number * HEIGHT
         canvas.text(x, top + 8, elide(lane.name, NAMES - 8), size=12)
         canvas.paste(left, top, _curve(span, lane))
-        canvas.text(left + span + 10, top, plain(lane.high), size=11, color=GREY)
+        canvas.text(left + span + 10, top, plain(lane.high), size=11, color=GRAY)
         if lane.high > lane.low:
-            canvas.text(left + span + 10, top + INNER - 13, plain(lane.low), size=11, color=GREY)
+            canvas.text(left + span + 10, top + INNER - 13, plain(lane.low), size=11, color=GRAY)
     for step in ticks(length):
         at = left + round(step * (span - 1) / length)
-        canvas.fill(at, bottom - 5, 1, 5, GREY)
-        canvas.text(at, bottom, f"step {step}" if step == 0 else str(step), size=11, color=GREY)
+        canvas.fill(at, bottom - 5, 1, 5, GRAY)
+        canvas.text(at, bottom, f"step {step}" if step == 0 else str(step), size=11, color=GRAY)
     canvas.fill(left + span, y, 4, HEIGHT * len(lanes) - 6, end)
 
 

@@ -13,7 +13,7 @@ GAP = 26
 
 
 def legend_items(view: View) -> list[tuple[Color | None, str]]:
-    """Colours and what they mean; texts without a colour explain the rest."""
+    """Colors and what they mean; texts without a color explain the rest."""
     items: list[tuple[Color | None, str]] = []
     if view.image is None:
         items.append((None, "Each line is one number over the episode, on one scale in all rows."))
@@ -29,7 +29,7 @@ def legend_items(view: View) -> list[tuple[Color | None, str]]:
 
 
 def _placed(width: int, view: View) -> Iterator[tuple[int, int, Color | None, str]]:
-    """Where each item goes: from left to right, colours on lines of their own."""
+    """Where each item goes: from left to right, colors on lines of their own."""
     x = y = 0
     colored = False
     for color, text in legend_items(view):

@@ -11,8 +11,8 @@ from wmtk.datasets import Episode
 from wmtk.viz.draw.canvas import (
     BLUE,
     FAINT,
+    GRAY,
     GREEN,
-    GREY,
     INK,
     ORANGE,
     PURPLE,
@@ -74,7 +74,7 @@ def draw_timeline(
     dots: Sequence[int] = (),
     now: int | None = None,
 ) -> None:
-    """A whole episode as a line: rewards up in green or down in red, the end in its colour.
+    """A whole episode as a line: rewards up in green or down in red, the end in its color.
 
     `dots` are steps to mark; `now` is the step up to which the line is dark.
     """
@@ -84,7 +84,7 @@ def draw_timeline(
     def at(step: int) -> int:
         return x + round(step * (width - 1) / max(episode.length, 1))
 
-    canvas.fill(x, y + half, width, 1, FAINT if now is not None else GREY)
+    canvas.fill(x, y + half, width, 1, FAINT if now is not None else GRAY)
     if now is not None:
         canvas.fill(x, y + half - 1, at(now) - x + 1, 3, INK)
     for step in np.flatnonzero(episode.reward).tolist():

@@ -41,7 +41,7 @@ MOST_MODELS = 4
 END = "end"  # the name of the chart of probabilities
 MOST_NUMBERS = 8  # of an observation without pictures
 
-ERROR = "error: grey where the model is right, bright where it shows too much, dark too little"
+ERROR = "error: gray where the model is right, bright where it shows too much, dark too little"
 
 
 def choose_image(obs: dict[str, ArraySpec], wanted: str | None) -> str | None:
@@ -76,7 +76,7 @@ def picture_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.u
 
 
 def difference(truth: NDArray[np.uint8], shown: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Grey where both are equal, bright where `shown` is brighter."""
+    """Gray where both are equal, bright where `shown` is brighter."""
     return ((shown.astype(np.int16) - truth + 255) // 2).astype(np.uint8)
 
 
@@ -95,7 +95,7 @@ def phase_color(rollout: Rollout, row: int) -> Color:
 
 
 def chart_traces(rollout: Rollout) -> list[list[Trace]]:
-    """The lines of each chart below the pictures: rewards, and ends where they are learnt."""
+    """The lines of each chart below the pictures: rewards, and ends where they are learned."""
     found = [_traces(rollout, "reward", rollout.reward, rollout.reward_shown)]
     if rollout.end_shown is not None:
         found.append(_traces(rollout, END, rollout.end, rollout.end_shown))
@@ -161,7 +161,7 @@ def draw_names(canvas: Canvas, chart: Chart, row: int | None = None) -> None:
         left, space = x + traces.SWATCH + 6, room - traces.SWATCH - 10
         text = f"{trace.name}  {value}"
         if value and text_width(text) > space:
-            text = value  # the colour says whose it is
+            text = value  # the color says whose it is
         canvas.text(left, chart.y, elide(text, space))
     if row is not None:
         at = round(row * (chart.width - traces.SCALES - 1) / (len(chart.traces[0].values) - 1))
@@ -169,7 +169,7 @@ def draw_names(canvas: Canvas, chart: Chart, row: int | None = None) -> None:
 
 
 def legend(rollouts: list[Rollout], *, pictures: bool) -> list[tuple[Color | None, str]]:
-    """Colours and what they mean."""
+    """Colors and what they mean."""
     imagined = any(rollout.context < rollout.rows for rollout in rollouts)
     dream = rollouts[0].dream
     items: list[tuple[Color | None, str]] = [(SEEN, "seen by the model")]
@@ -188,7 +188,7 @@ def legend(rollouts: list[Rollout], *, pictures: bool) -> list[tuple[Color | Non
 
 
 def draw_key(canvas: Canvas, x: int, y: int, items: list[tuple[Color | None, str]]) -> int:
-    """Colours and their meanings from left to right, in lines; returns the height that it takes."""
+    """Colors and their meanings from left to right, in lines; returns the height that it takes."""
     left, top = x, y
     for color, text in items:
         needed = text_width(text) + (traces.SWATCH + 6 if color else 0)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.viz.draw.canvas import FAINT, GREY, INK, LINE, Canvas, Color, Image, text_width
+from wmtk.viz.draw.canvas import FAINT, GRAY, INK, LINE, Canvas, Color, Image, text_width
 from wmtk.viz.draw.lanes import BACK, FINE, ticks
 from wmtk.viz.draw.marks import plain
 
@@ -71,16 +71,16 @@ class Chart:
         low, high = self.range
         right = self.x + self._span + 8
         canvas.paste(self.x, self._top, self._curves(low, high))
-        canvas.text(right, self._top - 2, self._text(high), size=11, color=GREY)
+        canvas.text(right, self._top - 2, self._text(high), size=11, color=GRAY)
         if high > low:
             lowest = self._text(low)
-            canvas.text(right, self._top + self.lines - 13, lowest, size=11, color=GREY)
+            canvas.text(right, self._top + self.lines - 13, lowest, size=11, color=GRAY)
         bottom = self._top + self.lines
         for step in ticks(self._length):
             at = self._at(step)
-            canvas.fill(at, bottom, 1, 4, GREY)
+            canvas.fill(at, bottom, 1, 4, GRAY)
             text = f"step {step}" if step == 0 else str(step)
-            canvas.text(at, bottom + 3, text, size=11, color=GREY)
+            canvas.text(at, bottom + 3, text, size=11, color=GRAY)
 
     def draw_step(self, canvas: Canvas, step: int) -> None:
         """A cursor at a step, and the numbers there beside the names of the lines."""
@@ -91,7 +91,7 @@ class Chart:
         for trace in self.traces:
             canvas.fill(x, self.y + 3, SWATCH, SWATCH, trace.color)
             x += SWATCH + 6
-            canvas.text(x, self.y, trace.name, color=GREY)
+            canvas.text(x, self.y, trace.name, color=GRAY)
             x += text_width(trace.name) + 7
             canvas.text(x, self.y, self._text(float(trace.values[step])))
             x += widest + GAP

@@ -30,7 +30,7 @@ def fit_ridge(x: Numbers, y: Numbers, penalty: float) -> Weights:
 
 
 def fit_logistic(x: Numbers, y: Numbers, penalty: float, iterations: int = ITERATIONS) -> Weights:
-    """Multinomial logistic regression of one-hot y (N, Y), penalised by penalty/2 · weights².
+    """Multinomial logistic regression of one-hot y (N, Y), penalized by penalty/2 · weights².
 
     Newton steps with Böhning's upper bound of the curvature, which needs one inverse for all of
     them and never overshoots; momentum makes them fewer.
@@ -100,7 +100,7 @@ def _folds(episode: NDArray[np.int64], seed: int) -> list[Rows]:
 
 
 def principal(features: ArrayLike, components: int = COMPONENTS) -> Numbers:
-    """Features (N, …) standardised, then the strongest of their principal components: (N, F)."""
+    """Features (N, …) standardized, then the strongest of their principal components: (N, F)."""
     rows = np.asarray(features, np.float64)
     x = rows.reshape(len(rows), -1)
     scale = x.std(0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmtk.viz.draw.canvas import BLUE, GREY, LINE, ORANGE, Canvas, Image, elide
+from wmtk.viz.draw.canvas import BLUE, GRAY, LINE, ORANGE, Canvas, Image, elide
 from wmtk.viz.metrics.bootstrap import Estimate, Numbers
 from wmtk.viz.metrics.codes import CodeUsage, usage_distance
 from wmtk.viz.metrics.divergences import entropy
@@ -75,7 +75,7 @@ def _draw_maps(
     for number, moment in enumerate(moments):
         row, column = divmod(number, columns)
         x, top = MARGIN + column * wide, y + row * high
-        canvas.text(x, top, f"update {moment.update:,}", size=12, color=GREY)
+        canvas.text(x, top, f"update {moment.update:,}", size=12, color=GRAY)
         canvas.paste(x, top + CAPTION, map_pixels(get(moment), cell, moment.usage.threshold))
     return int(y + -(-len(moments) // columns) * high)
 

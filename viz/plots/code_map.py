@@ -9,7 +9,7 @@ import numpy as np
 from wmtk.viz.draw.canvas import (
     BLUE,
     FAINT,
-    GREY,
+    GRAY,
     LINE,
     ORANGE,
     PAPER,
@@ -51,11 +51,11 @@ def code_map(found: CodeUsage, prior: Numbers, *, title: str = "", subtitle: str
     below = HEADER + HEAD + high
     canvas = Canvas(width, below + KEY)
     canvas.text(MARGIN, 14, elide(title, width - 2 * MARGIN, 20), size=20)
-    canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GREY)
+    canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GRAY)
     top = HEADER + HEAD
     for row in range(V):
         if cell >= 13 or row % 2 == 0:
-            canvas.text(MARGIN, top + row * cell + cell // 2 - 7, f"z{row}", size=11, color=GREY)
+            canvas.text(MARGIN, top + row * cell + cell // 2 - 7, f"z{row}", size=11, color=GRAY)
     maps = [("posterior, having seen the frame", found.usage), ("prior, before seeing it", prior)]
     for number, (name, usage) in enumerate(maps):
         x = MARGIN + NAMES + number * pitch
@@ -81,7 +81,7 @@ def shade(share: float) -> Color:
 def _draw_map(canvas: Canvas, x: int, y: int, cell: int, usage: Numbers, threshold: float) -> None:
     every = next(n for n in (1, 2, 4, 8, 16, 32, 64) if n * cell >= 24)
     for column in range(0, usage.shape[1], every):
-        canvas.text(x + column * cell + 1, y - 15, str(column), size=11, color=GREY)
+        canvas.text(x + column * cell + 1, y - 15, str(column), size=11, color=GRAY)
     canvas.paste(x, y, map_pixels(usage, cell, threshold))
     for row, column in np.argwhere(usage < threshold).tolist():
         _cross(canvas, x + column * cell, y + row * cell, cell)
@@ -130,7 +130,7 @@ def _draw_bars(
         canvas.fill(x, top, round(BARS * value / most), cell - 1, BLUE)
         if others is not None:
             canvas.fill(x + round(BARS * others[row] / most) - 1, top, 3, cell - 1, ORANGE)
-        canvas.text(x + BARS + 6, top + cell // 2 - 7, f"{value:.3g}", size=11, color=GREY)
+        canvas.text(x + BARS + 6, top + cell // 2 - 7, f"{value:.3g}", size=11, color=GRAY)
 
 
 def _draw_key(canvas: Canvas, x: int, y: int, found: CodeUsage) -> None:

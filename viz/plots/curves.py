@@ -10,7 +10,7 @@ import numpy as np
 
 from wmtk.viz.draw.canvas import (
     FAINT,
-    GREY,
+    GRAY,
     INK,
     LINE,
     PAPER,
@@ -77,7 +77,7 @@ def curve_chart(panels: Sequence[Panel], *, title: str = "", subtitle: str = "")
     width = 2 * MARGIN + columns * wide + (columns - 1) * GAP
     canvas = Canvas(width, HEADER + rows * (high + GAP))
     canvas.text(MARGIN, 14, elide(title, width - 2 * MARGIN, 20), size=20)
-    canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GREY)
+    canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GRAY)
     for number, panel in enumerate(panels):
         row, column = divmod(number, columns)
         x, y = MARGIN + column * (wide + GAP), HEADER + row * (high + GAP)
@@ -100,16 +100,16 @@ def _draw_panel(canvas: Canvas, x: int, y: int, panel: Panel, names: int) -> Non
         # Above its line, unless there is no room.
         at = down(value) + (-16 if down(value) - 16 > top else 3)
         text = elide(name, PLOT_WIDTH // 2, 11)
-        canvas.text(left + PLOT_WIDTH - 5 - text_width(text, 11), at, text, size=11, color=GREY)
+        canvas.text(left + PLOT_WIDTH - 5 - text_width(text, 11), at, text, size=11, color=GRAY)
     for value in round_numbers(low, high):
         at = down(value)
         text = f"{value + 0.0:g}"
-        canvas.text(left - 6 - text_width(text, 11), at - 7, text, size=11, color=GREY)
+        canvas.text(left - 6 - text_width(text, 11), at - 7, text, size=11, color=GRAY)
     bottom = top + PLOT_HEIGHT
     for step, text in _marks(panel, length):
         at = left + _across(step - 1, length) // FINE
-        canvas.fill(at, bottom, 1, 4, GREY)
-        canvas.text(at - text_width(text, 11) // 2, bottom + 5, text, size=11, color=GREY)
+        canvas.fill(at, bottom, 1, 4, GRAY)
+        canvas.text(at - text_width(text, 11) // 2, bottom + 5, text, size=11, color=GRAY)
 
 
 def _marks(panel: Panel, length: int) -> list[tuple[int, str]]:

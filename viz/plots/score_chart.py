@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from wmtk.viz.draw.canvas import (
     BLUE,
     FAINT,
-    GREY,
+    GRAY,
     INK,
     LINE,
     ORANGE,
@@ -33,7 +33,7 @@ NAME = 136
 GAP = 30
 LINEAR = 0.1  # differences up to about this are drawn to scale, larger ones by their logarithm
 EXPLANATION = (
-    "Bars are differences of gamer normalised scores (random play is 0, the gamer 1), to the right "
+    "Bars are differences of gamer normalized scores (random play is 0, the gamer 1), to the right "
     "where the first agent is better. The scale is logarithmic beyond 0.1."
 )
 
@@ -67,7 +67,7 @@ def difference_chart(panels: Sequence[Panel], *, title: str, subtitle: str = "")
     canvas = Canvas(width, top + TITLE + rows * ROW + MARGIN)
     canvas.text(MARGIN, 14, elide(title, width - 2 * MARGIN, 20), size=20)
     for number, line in enumerate(lines):
-        canvas.text(MARGIN, 42 + number * LINE, line, color=GREY)
+        canvas.text(MARGIN, 42 + number * LINE, line, color=GRAY)
     for number, panel in enumerate(panels):
         _draw_panel(canvas, MARGIN + number * pitch, top, panel, scale)
     return canvas.pixels()
@@ -104,12 +104,12 @@ def _draw_panel(canvas: Canvas, x: int, y: int, panel: Panel, scale: Scale) -> N
     left = x + NAME + VALUE
     canvas.text(x, y, elide(panel.title, NAME + PLOT, 16), size=16)
     count = tally(values)
-    canvas.text(left + PLOT + VALUE - text_width(count), y + 2, count, color=GREY)
+    canvas.text(left + PLOT + VALUE - text_width(count), y + 2, count, color=GRAY)
     bottom = y + TITLE + len(values) * ROW
     for tick in scale.ticks():
         at = left + scale.at(tick)
         label = f"{tick:+g}" if tick else "0"
-        canvas.text(at - text_width(label) // 2, y + TITLE - LINE - 2, label, color=GREY)
+        canvas.text(at - text_width(label) // 2, y + TITLE - LINE - 2, label, color=GRAY)
         canvas.fill(at, y + TITLE - 2, 1, bottom - y - TITLE + 2, FAINT)
     zero = left + scale.at(0)
     for row, (game, value) in enumerate(zip(panel.games, values.tolist(), strict=True)):
@@ -127,7 +127,7 @@ def _draw_bar(canvas: Canvas, zero: int, end: int, middle: int, value: float) ->
     label = short(value)
     x = end + 4 if value >= 0 else end - 3 - text_width(label)
     canvas.fill(x - 1, middle - BAR // 2, text_width(label) + 2, BAR, PAPER)  # over the grid
-    canvas.text(x, middle - TEXT // 2 - 2, label, color=GREY)
+    canvas.text(x, middle - TEXT // 2 - 2, label, color=GRAY)
 
 
 def tally(values: NDArray[np.float64]) -> str:

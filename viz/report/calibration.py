@@ -32,7 +32,7 @@ class HeadCalibration:
     reward_true_at: Estimate
     reward_imagined_at: Estimate
     end_true_at: Estimate
-    end_imagined_at: Estimate | None  # None if ends are not learnt
+    end_imagined_at: Estimate | None  # None if ends are not learned
 
 
 def binned(truth: ArrayLike, prediction: ArrayLike, bins: int = BINS) -> Binned:

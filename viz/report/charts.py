@@ -18,7 +18,7 @@ DIGITS = 5  # of the numbers in the page
 
 @dataclass(frozen=True)
 class Series:
-    """A curve: a name, one of the colours of the style sheet, numbers and intervals."""
+    """A curve: a name, one of the colors of the style sheet, numbers and intervals."""
 
     name: str
     look: str

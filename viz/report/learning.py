@@ -66,7 +66,7 @@ def _charts(name: str, history: Rows) -> list[Chart]:
 
 
 def thinned(history: Rows, name: str, most: int = MOST) -> tuple[list[float], list[float]]:
-    """Updates and values of a metric, neighbours averaged where there are many."""
+    """Updates and values of a metric, neighbors averaged where there are many."""
     points = [(row["step"], row[name]) for row in history if row.get(name) is not None]
     if not points:
         return [], []

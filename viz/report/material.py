@@ -16,10 +16,10 @@ from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.draw.rollout_panels import choose_image
 from wmtk.viz.evaluation import Evaluation, evaluate
 from wmtk.viz.evidence import SAMPLES, Evidence, Predictor, gather
-from wmtk.viz.intervention import Intervention, Shower, intervene
+from wmtk.viz.intervention import Intervention, LatentDecoder, intervene
 from wmtk.viz.metrics import CodeUsage, code_usage
 from wmtk.viz.metrics.bootstrap import Numbers
-from wmtk.viz.policy_rollouts import Dream, Dreamer
+from wmtk.viz.policy_rollouts import ImaginedEpisode, PolicyPredictor
 from wmtk.viz.report.calibration import HeadCalibration, calibrate
 from wmtk.viz.report.policy_section import policy_dreams
 from wmtk.viz.rollouts import Rollout, open_loop, reconstructions
@@ -31,7 +31,7 @@ FEW_WINDOWS = 16  # that earlier checkpoints are shown
 Tell = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 
-class Subject(Predictor, Shower, Protocol):
+class Subject(Predictor, LatentDecoder, Protocol):
     """A model that can be looked at and asked to show states; `wmtk.load` gives one."""
 
 
@@ -55,7 +55,7 @@ class Material:
     stages: list[Stage]  # the last is the model itself; empty without codes
     intervention: Intervention | None
     changed: list[str]  # which frames that was done to
-    dreams: list[Dream]  # of the policy; empty if there is none
+    dreams: list[ImaginedEpisode]  # of the policy; empty if there is none
 
 
 def look_closely(
@@ -67,7 +67,7 @@ def look_closely(
     seed: int = 0,
     earlier: Iterable[tuple[int, Predictor]] = (),
     update: int = 0,
-    policy: Dreamer | None = None,
+    policy: PolicyPredictor | None = None,
     actions: ActionLook | None = None,
     tell: Tell = lambda what, done, total: None,
 ) -> Material:
@@ -116,13 +116,13 @@ def look_closely(
 
 
 def _dream(
-    policy: Dreamer | None,
+    policy: PolicyPredictor | None,
     windows: Sequence[Batch],
     context: int,
     horizon: int,
     seed: int,
     actions: ActionLook | None,
-) -> list[Dream]:
+) -> list[ImaginedEpisode]:
     if policy is None:
         return []
     return policy_dreams(
@@ -203,7 +203,7 @@ def _change(
     steps = batch.mask[rows].sum(1) // 2
     done = intervene(
         model,
-        model.watch(batch, seed),
+        model.observe_batch(batch, seed),
         (rows, steps),
         image,
         found.codes,

@@ -25,7 +25,7 @@ def address(kind: str, content: bytes) -> str:
 
 
 def png(pixels: Image) -> str:
-    """A picture as an address; one with few colours takes a palette, which is smaller."""
+    """A picture as an address; one with few colors takes a palette, which is smaller."""
     picture = PillowImage.fromarray(np.ascontiguousarray(pixels))
     colors = picture.getcolors(256)
     if colors is not None:

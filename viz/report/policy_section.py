@@ -13,7 +13,7 @@ from wmtk.datasets import Batch
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.interval_text import spoken
 from wmtk.viz.metrics import Bootstrap, return_quality
-from wmtk.viz.policy_rollouts import Dream, Dreamer, dreams
+from wmtk.viz.policy_rollouts import ImaginedEpisode, PolicyPredictor, imagined_episodes
 from wmtk.viz.report.charts import Chart, Series, figure
 from wmtk.viz.report.markup import Section, element, joined, paragraph, table
 from wmtk.viz.report.media import film
@@ -24,14 +24,14 @@ ROWS = ("action", "reward", "terminated", "truncated", "is_first", "mask")
 
 
 def policy_dreams(
-    model: Dreamer,
+    model: PolicyPredictor,
     windows: Sequence[Batch],
     *,
     context: int,
     horizon: int,
     seed: int = 0,
     actions: ActionLook | None = None,
-) -> list[Dream]:
+) -> list[ImaginedEpisode]:
     """A dream from the start of each window of the first batches, 16 or so."""
     found = []
     for number, batch in enumerate(windows[:2]):
@@ -42,12 +42,14 @@ def policy_dreams(
             rows = getattr(batch, group)
             parts[group] = {key: values[:, :context] for key, values in rows.items()}
         starts = replace(batch, **parts)
-        found += dreams(model, starts, horizon=horizon, seed=seed + number, actions=actions)
+        found += imagined_episodes(
+            model, starts, horizon=horizon, seed=seed + number, actions=actions
+        )
     return found
 
 
 def dream_section(
-    found: Sequence[Dream], image: str | None, history: Sequence[Mapping[str, Any]]
+    found: Sequence[ImaginedEpisode], image: str | None, history: Sequence[Mapping[str, Any]]
 ) -> Section:
     """A film of some dreams, and what all of them brought beside what was expected."""
     context = found[0].rollout.context

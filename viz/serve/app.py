@@ -11,7 +11,7 @@ from fastapi import FastAPI, Path, Query, Request, Response, WebSocket
 from wmtk.errors import UsageError, WmtkError
 from wmtk.version import code_version
 from wmtk.viz.serve import browse
-from wmtk.viz.serve.catalog import Catalogue
+from wmtk.viz.serve.catalog import Catalog
 from wmtk.viz.serve.engine import Engine
 from wmtk.viz.serve.measure import Measurer
 from wmtk.viz.serve.page_socket import serve_page
@@ -38,10 +38,10 @@ def assets() -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-def make_app(catalogue: Catalogue, engine: Engine, *, human: bool = False) -> FastAPI:
+def make_app(catalog: Catalog, engine: Engine, *, human: bool = False) -> FastAPI:
     """The application, without its guard."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    measurer = Measurer(catalogue, engine)
+    measurer = Measurer(catalog, engine)
     app.state.measurer = measurer
     files = assets()
 
@@ -67,19 +67,19 @@ def make_app(catalogue: Catalogue, engine: Engine, *, human: bool = False) -> Fa
             await websocket.accept()
             await websocket.close(BUSY, f"{MOST_PAGES} pages are open already.")
             return
-        hello = {**catalogue.describe(), "human": human, "version": code_version()}
+        hello = {**catalog.describe(), "human": human, "version": code_version()}
         await serve_page(websocket, engine, measurer, hello)
 
-    _add_data(app, catalogue)
+    _add_data(app, catalog)
     return app
 
 
-def _add_data(app: FastAPI, catalogue: Catalogue) -> None:
+def _add_data(app: FastAPI, catalog: Catalog) -> None:
     """Plain functions, which run in other threads than the event loop."""
 
     @app.get("/data/{id}")
     def overview(id: DataId) -> Response:
-        return _json(browse.overview(catalogue.data(id)))
+        return _json(browse.overview(catalog.data(id)))
 
     @app.get("/data/{id}/episodes")
     def episodes(
@@ -95,7 +95,7 @@ def _add_data(app: FastAPI, catalogue: Catalogue) -> None:
         ended: Annotated[str | None, Query(max_length=16)] = None,
     ) -> Response:
         found = browse.listing(
-            catalogue.data(id),
+            catalog.data(id),
             offset=offset,
             limit=limit,
             order=order,
@@ -110,17 +110,17 @@ def _add_data(app: FastAPI, catalogue: Catalogue) -> None:
 
     @app.get("/data/{id}/episodes/{index}")
     def episode(id: DataId, index: Episode) -> Response:
-        return _json(browse.details(catalogue.data(id), index))
+        return _json(browse.details(catalog.data(id), index))
 
     @app.get("/data/{id}/episodes/{index}/thumbnail.png")
     def thumbnail(id: DataId, index: Episode) -> Response:
-        return Response(browse.thumbnail(catalogue.data(id), index), media_type="image/png")
+        return Response(browse.thumbnail(catalog.data(id), index), media_type="image/png")
 
     @app.get("/data/{id}/episodes/{index}/frames.png")
     def frames(
         id: DataId, index: Episode, first: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0
     ) -> Response:
-        return Response(browse.sprites(catalogue.data(id), index, first), media_type="image/png")
+        return Response(browse.sprites(catalog.data(id), index, first), media_type="image/png")
 
 
 def _json(value: Any) -> Response:

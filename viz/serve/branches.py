@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Mind
+from wmtk.agent.outputs import LatentState
 
 KEPT = 2000  # moments of a line; older ones are forgotten
 MOST_LINES = 6
@@ -18,13 +18,13 @@ Observation = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Moment:
+class Step:
     """A step of a line: where the model is, how it came there, and what is true instead."""
 
     by: str  # who chose the action: start, person, policy, recorded
     action: NDArray[Any] | None  # (S, …), that led here; None at the start
-    mind: Mind | None = None  # None if there is no model
-    free: Mind | None = None  # the same without what a person forced, if anything was
+    mind: LatentState | None = None  # None if there is no model
+    free: LatentState | None = None  # the same without what a person forced, if anything was
     reward: Numbers | None = None  # (S,), expected by the model
     discount: Numbers | None = None  # (S,)
     value: Numbers | None = None  # (S,), None without a critic
@@ -41,7 +41,7 @@ class Moment:
 
 
 @dataclass
-class Line:
+class Branch:
     """Moments in a row; those before `first` are forgotten."""
 
     number: int
@@ -49,29 +49,29 @@ class Line:
     parent: int | None = None
     forked_at: int = 0
     first: int = 0
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[Step] = field(default_factory=list)
 
     @property
     def last(self) -> int:
         """The number of its newest step."""
         return self.first + len(self.moments) - 1
 
-    def at(self, step: int) -> Moment:
+    def at(self, step: int) -> Step:
         return self.moments[self.clamp(step) - self.first]
 
     def clamp(self, step: int) -> int:
         return min(max(step, self.first), self.last)
 
-    def add(self, moment: Moment) -> None:
+    def add(self, moment: Step) -> None:
         self.moments.append(moment)
         if len(self.moments) > KEPT:
             del self.moments[0]
             self.first += 1
 
-    def fork(self, number: int, dice: int, step: int) -> Line:
+    def fork(self, number: int, dice: int, step: int) -> Branch:
         """A line with the same past up to a step; the moments are shared, not copied."""
         kept = self.moments[: self.clamp(step) - self.first + 1]
-        return Line(number, dice, self.number, self.clamp(step), self.first, kept)
+        return Branch(number, dice, self.number, self.clamp(step), self.first, kept)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -83,22 +83,22 @@ class Line:
         }
 
 
-class Lines:
+class BranchTree:
     """The lines of one play, the oldest of which goes when there are too many."""
 
     def __init__(self) -> None:
-        self.lines: dict[int, Line] = {}
+        self.lines: dict[int, Branch] = {}
         self._made = 0
 
-    def begin(self, moment: Moment) -> Line:
+    def begin(self, moment: Step) -> Branch:
         self.lines.clear()
-        line = Line(0, 0)
+        line = Branch(0, 0)
         line.add(moment)
         self.lines[0] = line
         self._made = 1
         return line
 
-    def fork(self, line: Line, step: int, *, same_dice: bool) -> Line:
+    def fork(self, line: Branch, step: int, *, same_dice: bool) -> Branch:
         """A new line from a step on; with the same dice, only other actions make a difference."""
         made = line.fork(self._made, line.dice if same_dice else self._made, step)
         self.lines[made.number] = made

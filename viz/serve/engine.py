@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from wmtk.errors import FOREIGN
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.catalog import Catalogue
-from wmtk.viz.serve.model_pool import Shelf
+from wmtk.viz.serve.catalog import Catalog
+from wmtk.viz.serve.model_pool import ModelPool
 from wmtk.viz.serve.player import Page, Play
 from wmtk.viz.serve.recorder import Recorder
 
@@ -40,10 +40,10 @@ class Seat:
 class Engine:
     """Serves the seats in turn: messages first, then the step that is due longest."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self.shelf = Shelf(catalogue)
-        self._catalogue = catalogue
-        self._recorder = None if catalogue.target is None else Recorder(catalogue.target)
+    def __init__(self, catalog: Catalog) -> None:
+        self.shelf = ModelPool(catalog)
+        self._catalog = catalog
+        self._recorder = None if catalog.target is None else Recorder(catalog.target)
         self._seats: list[Seat] = []
         self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._steps = 0  # since the last job
@@ -56,7 +56,7 @@ class Engine:
 
     def enter(self, page: Page) -> Seat:
         with self._change:
-            seat = Seat(Play(self._catalogue, self.shelf, self._recorder, page))
+            seat = Seat(Play(self._catalog, self.shelf, self._recorder, page))
             self._seats.append(seat)
         return seat
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Glimpse, Mind
+from wmtk.agent.outputs import LatentState, Prediction
 from wmtk.datasets import Schema
 from wmtk.observations import to_bytes
 from wmtk.viz.draw.canvas import to_rgb
@@ -30,7 +30,7 @@ class Painter:
 
     def paint(
         self,
-        look: Glimpse | None,
+        look: Prediction | None,
         truth: Observation | None,
         free: Mapping[str, NDArray[Any]] | None,
     ) -> tuple[list[Tile], dict[str, Any]]:
@@ -55,7 +55,7 @@ class Painter:
             numbers[role] = np.concatenate(flat)[:MOST_NUMBERS].astype(float)
 
 
-def code_tile(look: Glimpse, mind: Mind, latent: str) -> tuple[Tile | None, list[int]]:
+def code_tile(look: Prediction, mind: LatentState, latent: str) -> tuple[Tile | None, list[int]]:
     """What the first future's prior expected of each variable and class, and what was drawn."""
     if latent == "gaussian":
         return None, []
@@ -65,5 +65,5 @@ def code_tile(look: Glimpse, mind: Mind, latent: str) -> tuple[Tile | None, list
 
 
 def _pixels(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A grey picture stays grey, which is a third of the bytes."""
+    """A gray picture stays gray, which is a third of the bytes."""
     return image if image.shape[-1] in {1, 3} else to_rgb(image)

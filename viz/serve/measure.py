@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Imagined, Seen
+from wmtk.agent.outputs import OpenLoop, Posterior
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import WmtkError
 from wmtk.viz.comparison import Difference, compare
@@ -20,7 +20,7 @@ from wmtk.viz.held_out import held_out_of_all
 from wmtk.viz.judgment.verdict import verdict
 from wmtk.viz.metrics import Estimate
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.catalog import Catalogue, DataEntry
+from wmtk.viz.serve.catalog import Catalog, DataEntry
 from wmtk.viz.serve.engine import Engine
 from wmtk.viz.serve.player import Page
 from wmtk.viz.windows import CONTEXT, batches, choose_windows
@@ -51,16 +51,16 @@ class _InTurns:
     def prepared(self, batch: Batch) -> Batch:
         return self._model.prepared(batch)
 
-    def watch(self, batch: Batch, seed: int = 0) -> Seen:
+    def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
         self._job.check()
-        return self._engine.call(lambda: self._model.watch(batch, seed))
+        return self._engine.call(lambda: self._model.observe_batch(batch, seed))
 
-    def foresee(
+    def predict_batch(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
-    ) -> Imagined:
+    ) -> OpenLoop:
         self._job.check()
         return self._engine.call(
-            lambda: self._model.foresee(
+            lambda: self._model.predict_batch(
                 batch, context=context, horizon=horizon, samples=samples, seed=seed
             )
         )
@@ -69,14 +69,14 @@ class _InTurns:
 class Measurer:
     """One job for each page; a new one ends that before."""
 
-    def __init__(self, catalogue: Catalogue, engine: Engine) -> None:
-        self._catalogue, self._engine = catalogue, engine
+    def __init__(self, catalog: Catalog, engine: Engine) -> None:
+        self._catalog, self._engine = catalog, engine
         self._jobs: dict[int, _Job] = {}
 
     def start(self, page: Page, message: protocol.Measure) -> None:
         self.stop(page)
         if message.runs:
-            job = _Job(self._catalogue, self._engine, page, message)
+            job = _Job(self._catalog, self._engine, page, message)
             self._jobs[id(page)] = job
             threading.Thread(target=job.run, name="wmtk-metrics", daemon=True).start()
 
@@ -92,9 +92,9 @@ class Measurer:
 
 class _Job:
     def __init__(
-        self, catalogue: Catalogue, engine: Engine, page: Page, message: protocol.Measure
+        self, catalog: Catalog, engine: Engine, page: Page, message: protocol.Measure
     ) -> None:
-        self._catalogue, self._engine, self._page, self._message = catalogue, engine, page, message
+        self._catalog, self._engine, self._page, self._message = catalog, engine, page, message
         self.stopped = False
 
     def check(self) -> None:
@@ -112,7 +112,7 @@ class _Job:
             self._page.tell("measured", error=f"{type(error).__name__}: {error}", hint="")
 
     def _measure(self) -> None:
-        data, runs = self._catalogue.data(self._message.data), self._message.runs
+        data, runs = self._catalog.data(self._message.data), self._message.runs
         windows, note = self._windows(data)
         found: list[Evidence] = []
         for number, run in enumerate(runs):
@@ -120,7 +120,7 @@ class _Job:
         results = []
         for run, evidence in zip(runs, found, strict=True):
             self.check()
-            self._progress(f"Computing the metrics of {self._catalogue.run(run).name}", 1, 1)
+            self._progress(f"Computing the metrics of {self._catalog.run(run).name}", 1, 1)
             results.append(_summary(run, evaluate(evidence, factors=False)))
         self.check()
         self._page.tell(
@@ -136,8 +136,8 @@ class _Job:
         )
 
     def _windows(self, data: DataEntry) -> tuple[list[Batch], str]:
-        """Windows of episodes that none of the runs has learnt from."""
-        runs = [self._catalogue.run(run) for run in self._message.runs]
+        """Windows of episodes that none of the runs has learned from."""
+        runs = [self._catalog.run(run) for run in self._message.runs]
         with data.lock:
             held = [run.held_out(data.dataset) for run in runs]
             windows = choose_windows(
@@ -152,7 +152,7 @@ class _Job:
         return read, "; ".join(dict.fromkeys(each.note for each in held))
 
     def _gather(self, run: str, number: int, windows: Sequence[Batch]) -> Evidence:
-        engine, name = self._engine, self._catalogue.run(run).name
+        engine, name = self._engine, self._catalog.run(run).name
         self._progress(f"Opening {name}", number, len(self._message.runs))
         dreamer = engine.call(lambda: engine.shelf.borrow(run))
         try:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from wmtk.viz.serve.catalog import Catalogue, Dreamer
+from wmtk.viz.serve.catalog import Catalog, Dreamer
 
 
-class Shelf:
+class ModelPool:
     """Lends models out; the last one to give a model back frees it."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
         self._open: dict[str, Dreamer] = {}
         self._users: dict[str, int] = {}
 
     def borrow(self, run: str) -> Dreamer:
         if run not in self._open:
-            self._open[run] = self._catalogue.run(run).open()
+            self._open[run] = self._catalog.run(run).open()
         self._users[run] = self._users.get(run, 0) + 1
         return self._open[run]
 

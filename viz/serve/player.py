@@ -8,19 +8,19 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from wmtk.agent.outputs import Glimpse
+from wmtk.agent.outputs import Prediction
 from wmtk.datasets import Episode
 from wmtk.errors import UsageError, WmtkError
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.branches import Line, Lines, Moment
-from wmtk.viz.serve.catalog import Catalogue
+from wmtk.viz.serve.branches import Branch, BranchTree, Step
+from wmtk.viz.serve.catalog import Catalog
 from wmtk.viz.serve.controls import Controls
 from wmtk.viz.serve.frame_painter import Painter, code_tile
-from wmtk.viz.serve.model_pool import Shelf
+from wmtk.viz.serve.model_pool import ModelPool
 from wmtk.viz.serve.real_env import RealWorld
 from wmtk.viz.serve.recorder import Recorder
-from wmtk.viz.serve.session import World
+from wmtk.viz.serve.session import Session
 from wmtk.viz.serve.session_factory import make_world
 
 PATIENCE = 5.0  # seconds that a page may leave frames undrawn before it is waited for
@@ -47,21 +47,21 @@ class Play:
     """Reacts to messages and, while playing, to the clock. All of it in the inference thread."""
 
     def __init__(
-        self, catalogue: Catalogue, shelf: Shelf, recorder: Recorder | None, page: Page
+        self, catalog: Catalog, shelf: ModelPool, recorder: Recorder | None, page: Page
     ) -> None:
-        self._catalogue, self._shelf, self._recorder, self._page = catalogue, shelf, recorder, page
+        self._catalog, self._shelf, self._recorder, self._page = catalog, shelf, recorder, page
         self._settings = _FIRST
         self._keys = protocol.Keys(kind="keys")
         self._forced: dict[int, int] = {}
         self._codes: tuple[int, ...] = (0, 0)  # variables and classes that can be forced
         self._recording = recorder is not None
-        self._world: World | None = None
+        self._world: Session | None = None
         self._run: str | None = None
         self._request: protocol.Start | None = None
         self._env: Mapping[str, Any] = {}
         self._starts = 0
-        self._lines = Lines()
-        self._line, self._step = Line(0, 0), 0
+        self._lines = BranchTree()
+        self._line, self._step = Branch(0, 0), 0
         self._sent = (0, 0, 0)  # start, line and step up to which the page has rows
         self._due = math.inf
         self._times: deque[float] = deque(maxlen=RATE)
@@ -117,8 +117,8 @@ class Play:
         if self._run is not None:
             self._shelf.give_back(self._run)
             self._run = None
-        self._lines = Lines()
-        self._line = Line(0, 0)
+        self._lines = BranchTree()
+        self._line = Branch(0, 0)
 
     # --- starting ---
 
@@ -126,7 +126,7 @@ class Play:
         world = self._world
         if world is None or not self._goes_on(world, message):
             # The model before is given back only afterwards: it may be the same.
-            made = make_world(self._catalogue, self._shelf, message)
+            made = make_world(self._catalog, self._shelf, message)
             self.close()
             world, self._run, self._env = made.world, made.run, made.env
         self._world, self._request = world, message
@@ -146,7 +146,7 @@ class Play:
         self._tell_state()
         self._show(moment, look)
 
-    def _goes_on(self, world: World, message: protocol.Start) -> bool:
+    def _goes_on(self, world: Session, message: protocol.Start) -> bool:
         """Whether the next episode of the same environment is meant, and not the same one again."""
         if world.real is None or message != self._request:
             return False
@@ -271,7 +271,7 @@ class Play:
             self._page.tell("note", text="The real environment cannot be forked: dreams can.")
             return
         self._line = self._lines.fork(self._line, self._step, same_dice=False)
-        self._page.tell("note", text=f"Line {self._line.number} begins at step {self._step}.")
+        self._page.tell("note", text=f"Branch {self._line.number} begins at step {self._step}.")
         self._show_here()
 
     def _on_force(self, message: protocol.Force) -> None:
@@ -295,7 +295,7 @@ class Play:
             self._page.tell("note", text="A reality check needs the real environment.")
             return
         self._step = self._line.last
-        moment, look = world.synchronise(self._line.at(self._step))
+        moment, look = world.synchronize(self._line.at(self._step))
         self._line.moments[-1] = moment
         self._sent = (0, 0, 0)
         self._show(moment, look)
@@ -312,14 +312,14 @@ class Play:
             look = world.dreamer.look(world.forced(moment, self._forced))
         self._show(moment, look)
 
-    def _show(self, moment: Moment, look: Glimpse | None) -> None:
+    def _show(self, moment: Step, look: Prediction | None) -> None:
         world = self._world
         assert world is not None
         free, header = None, self._header()
         if look is not None and world.dreamer is not None:
             mind = world.forced(moment, self._forced)
             if self._forced:
-                free = world.dreamer.show(world.forced(moment, {}))
+                free = world.dreamer.decode(world.forced(moment, {}))
             codes, header["codes"] = code_tile(look, mind, world.dreamer.latent)
         tiles, header["numbers"] = self._painter.paint(look, moment.truth, free)
         if look is not None and codes is not None:
@@ -336,7 +336,7 @@ class Play:
         self._sent = (self._starts, line.number, line.last)
         return first, rows
 
-    def _row(self, moment: Moment) -> list[Any]:
+    def _row(self, moment: Step) -> list[Any]:
         return moment.row("" if moment.action is None else self._action_look.text(moment.action[0]))
 
     def _header(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.collect.env_slot import Slot, SlotPlan
+from wmtk.collect.env_slot import EnvSlot, SlotPlan
 from wmtk.datasets import Batch, Episode, Provenance, Schema
 from wmtk.envs import ResolvedTask
 from wmtk.version import code_version
@@ -32,7 +32,7 @@ class RealWorld:
     ) -> None:
         self.task, self.schema = task, schema
         self._names = names  # of those who act, as datasets have them
-        self._slot = Slot(
+        self._slot = EnvSlot(
             SlotPlan(
                 number=0,
                 task=task,

@@ -14,7 +14,7 @@ import uvicorn
 from wmtk.errors import UsageError
 from wmtk.viz.serve import protocol
 from wmtk.viz.serve.app import make_app
-from wmtk.viz.serve.catalog import Catalogue
+from wmtk.viz.serve.catalog import Catalog
 from wmtk.viz.serve.connection import KEEP_ALIVE, Connection
 from wmtk.viz.serve.engine import Engine
 from wmtk.viz.serve.security import Guard, allowed_hosts, is_loopback, new_token
@@ -92,12 +92,12 @@ class _Uvicorn(uvicorn.Server):
 class Server:
     """The page with everything behind it, ready to run."""
 
-    def __init__(self, catalogue: Catalogue, host: str, port: int, *, human: bool = False) -> None:
+    def __init__(self, catalog: Catalog, host: str, port: int, *, human: bool = False) -> None:
         self.socket = listen(host, port)
         self.address = Address(host, self.socket.getsockname()[1], new_token())
-        self.catalogue = catalogue
-        self.engine = Engine(catalogue)
-        self.app = make_app(catalogue, self.engine, human=human)
+        self.catalog = catalog
+        self.engine = Engine(catalog)
+        self.app = make_app(catalog, self.engine, human=human)
         guard = Guard(
             self.app, self.address.token, allowed_hosts(host), any_address=self.address.exposed
         )

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Glimpse, Mind
+from wmtk.agent.outputs import LatentState, Prediction
 from wmtk.datasets import Batch, Episode, Schema
 from wmtk.errors import UsageError
-from wmtk.viz.serve.branches import KEPT, Moment, Observation
+from wmtk.viz.serve.branches import KEPT, Observation, Step
 from wmtk.viz.serve.catalog import DataEntry, Dreamer
 from wmtk.viz.serve.real_env import CONTEXT, RealWorld, window
 from wmtk.viz.windows import Window, read_windows
@@ -65,7 +65,7 @@ class Recording:
 
 
 @dataclass
-class World:
+class Session:
     """A model, an environment, a recording: whatever of these there is."""
 
     schema: Schema  # of what is shown: what the model sees, if there is one
@@ -74,7 +74,7 @@ class World:
     real: RealWorld | None = None
     recording: Recording | None = None
 
-    def begin(self, futures: int, temperature: float) -> tuple[Moment, Glimpse | None]:
+    def begin(self, futures: int, temperature: float) -> tuple[Step, Prediction | None]:
         """The first moment."""
         truth, batch = None, None
         if self.real is not None:
@@ -83,7 +83,7 @@ class World:
         elif self.recording is not None:
             truth, batch = self.recording.obs(0), self.recording.seen
         if self.dreamer is None:
-            return Moment("start", None, truth=truth), None
+            return Step("start", None, truth=truth), None
         truth = None if truth is None else self.dreamer.prepared(truth)
         if batch is not None:
             mind = self.dreamer.see(batch, [self.seed])
@@ -95,7 +95,7 @@ class World:
         return _moment("start", None, mind, None, look, truth=truth, synced=seen), look
 
     def actions(
-        self, moment: Moment, actor: str, held: NDArray[Any], step: int, dice: int, futures: int
+        self, moment: Step, actor: str, held: NDArray[Any], step: int, dice: int, futures: int
     ) -> NDArray[Any] | None:
         """What is done next in each future, (S, …); None if the recording is over."""
         if actor == "policy" and self.dreamer is not None and moment.mind is not None:
@@ -108,7 +108,7 @@ class World:
 
     def follow(
         self,
-        moment: Moment,
+        moment: Step,
         actions: NDArray[Any],
         by: str,
         *,
@@ -116,7 +116,7 @@ class World:
         dice: int,
         temperature: float,
         forced: Codes,
-    ) -> tuple[Moment, Glimpse | None, Episode | None]:
+    ) -> tuple[Step, Prediction | None, Episode | None]:
         """The moment after actions (S, …), and the real episode if this is its end."""
         truth, reward, episode = None, None, None
         if self.real is not None:
@@ -124,9 +124,9 @@ class World:
         elif self.recording is not None and by == "recorded" and moment.truth is not None:
             truth, reward = self.recording.obs(step), self.recording.reward(step)
         if self.dreamer is None or moment.mind is None:
-            return Moment(by, actions, truth=truth, true_reward=reward), None, episode
+            return Step(by, actions, truth=truth, true_reward=reward), None, episode
         truth = None if truth is None else self.dreamer.prepared(truth)
-        reward = None if reward is None else self.dreamer.learnt(reward)
+        reward = None if reward is None else self.dreamer.learned(reward)
         before = spread(self.forced(moment, forced), len(actions))
         free = self.dreamer.step(
             before, actions, seed=[self.seed, dice, step], temperature=temperature
@@ -137,7 +137,7 @@ class World:
         made = _moment(by, actions, mind, kept, look, truth=truth, true_reward=reward)
         return made, look, episode
 
-    def synchronise(self, moment: Moment) -> tuple[Moment, Glimpse]:
+    def synchronize(self, moment: Step) -> tuple[Step, Prediction]:
         """The same moment after the model has seen the last real rows."""
         assert self.dreamer is not None
         assert self.real is not None
@@ -157,7 +157,7 @@ class World:
         )
         return made, look
 
-    def forced(self, moment: Moment, codes: Codes) -> Mind:
+    def forced(self, moment: Step, codes: Codes) -> LatentState:
         """A moment's state with the codes that are forced now, and none of those before."""
         assert moment.mind is not None
         return with_codes(moment.free or moment.mind, codes)
@@ -170,25 +170,25 @@ class World:
 def _moment(
     by: str,
     action: NDArray[Any] | None,
-    mind: Mind,
-    free: Mind | None,
-    look: Glimpse,
+    mind: LatentState,
+    free: LatentState | None,
+    look: Prediction,
     **rest: Any,
-) -> Moment:
-    return Moment(
+) -> Step:
+    return Step(
         by, action, mind, free, look.reward, look.discount, look.value, look.entropy, **rest
     )
 
 
-def spread(mind: Mind, futures: int) -> Mind:
+def spread(mind: LatentState, futures: int) -> LatentState:
     """As many states as there are futures: further ones begin as the first one does."""
     if len(mind.deter) == futures:
         return mind
     which = [number if number < len(mind.deter) else 0 for number in range(futures)]
-    return Mind(mind.deter[which], mind.codes[which])
+    return LatentState(mind.deter[which], mind.codes[which])
 
 
-def with_codes(mind: Mind, codes: Codes) -> Mind:
+def with_codes(mind: LatentState, codes: Codes) -> LatentState:
     """The same states with some variables set to classes."""
     known = {v: k for v, k in codes.items() if v < mind.codes.shape[1]}
     if not known or mind.codes.dtype.kind == "f":

@@ -10,10 +10,10 @@ from wmtk.collect import seed_words
 from wmtk.datasets import Schema
 from wmtk.errors import UsageError
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.catalog import Catalogue, Target, fits
-from wmtk.viz.serve.model_pool import Shelf
+from wmtk.viz.serve.catalog import Catalog, Target, fits
+from wmtk.viz.serve.model_pool import ModelPool
 from wmtk.viz.serve.real_env import RealWorld
-from wmtk.viz.serve.session import Recording, World
+from wmtk.viz.serve.session import Recording, Session
 
 HUMAN = "human"  # who made an episode, as datasets have it
 
@@ -22,22 +22,22 @@ HUMAN = "human"  # who made an episode, as datasets have it
 class Started:
     """A world, the run whose model it has on loan, and how its environment is described."""
 
-    world: World
+    world: Session
     run: str | None
     env: Mapping[str, Any]
 
 
-def make_world(catalogue: Catalogue, shelf: Shelf, asked: protocol.Start) -> Started:
+def make_world(catalog: Catalog, shelf: ModelPool, asked: protocol.Start) -> Started:
     """What was asked for; refuses what does not fit together before anything is opened."""
     if asked.run is None:
-        target = catalogue.target
+        target = catalog.target
         if target is None:
             raise UsageError("There is nothing to play.", "Choose a run.")
         return Started(_real_alone(target, asked), None, target.task.settings)
-    entry = catalogue.run(asked.run)
+    entry = catalog.run(asked.run)
     recording = real = None
     if asked.source == "data":
-        data = catalogue.data(asked.data)
+        data = catalog.data(asked.data)
         if not fits(entry.schema, data.dataset.schema):
             raise UsageError(
                 f"{entry.name} was not made for the observations and actions of {data.name}.",
@@ -46,17 +46,17 @@ def make_world(catalogue: Catalogue, shelf: Shelf, asked: protocol.Start) -> Sta
         recording = Recording.read(data, asked.episode, asked.step)
     elif asked.source == "real":
         names = {"person": HUMAN, "policy": f"{entry.name}@{entry.update}"}
-        schema = _kept(entry.schema, catalogue.target)
+        schema = _kept(entry.schema, catalog.target)
         real = RealWorld(entry.task(), schema, [asked.seed], names)
     dreamer = shelf.borrow(asked.run)
-    world = World(dreamer.schema, asked.seed, dreamer, real, recording)
+    world = Session(dreamer.schema, asked.seed, dreamer, real, recording)
     return Started(world, asked.run, entry.about.get("env", {}))
 
 
-def _real_alone(target: Target, asked: protocol.Start) -> World:
+def _real_alone(target: Target, asked: protocol.Start) -> Session:
     seed = seed_words(target.dataset, target.seed)
     schema = target.dataset.schema
-    return World(schema, asked.seed, real=RealWorld(target.task, schema, seed, {"person": HUMAN}))
+    return Session(schema, asked.seed, real=RealWorld(target.task, schema, seed, {"person": HUMAN}))
 
 
 def _kept(model: Schema, target: Target | None) -> Schema:

@@ -10,7 +10,7 @@ import numpy as np
 
 from wmtk.datasets import Dataset, Episode, EpisodeTable
 from wmtk.errors import DatasetError
-from wmtk.viz.draw.canvas import FAINT, GREY, LINE, Canvas, Image, elide, wrap
+from wmtk.viz.draw.canvas import FAINT, GRAY, LINE, Canvas, Image, elide, wrap
 from wmtk.viz.draw.cells import CAPTION, Cells, draw_cell
 from wmtk.viz.draw.episode_view import MAX_LANES, Lane, View, view_of
 from wmtk.viz.draw.lanes import draw_lanes, lanes_height, lanes_span
@@ -127,7 +127,7 @@ def contact_sheet(
     below = HEADER + pitch * len(rows)
     canvas = Canvas(full, below + legend_height(full - 2 * MARGIN, view) + MARGIN)
     canvas.text(MARGIN, 14, elide(title, full - 2 * MARGIN, 20), size=20)
-    canvas.text(MARGIN, 38, elide(subtitle, full - 2 * MARGIN), color=GREY)
+    canvas.text(MARGIN, 38, elide(subtitle, full - 2 * MARGIN), color=GRAY)
     for index, row in enumerate(rows):
         y = HEADER + index * pitch
         canvas.fill(MARGIN, y - 2, full - 2 * MARGIN, 1, FAINT)
@@ -153,7 +153,7 @@ def draw_label(canvas: Canvas, x: int, y: int, row: Row, *, with_end: bool) -> N
         lines.append(f"weights {made.checkpoint[:8]}")
     y += 26
     if row.why:
-        canvas.badge(x, y, elide(row.why, width - 10), GREY)
+        canvas.badge(x, y, elide(row.why, width - 10), GRAY)
         y += LINE + 4
     for line in lines:
         canvas.text(x, y, elide(line, width))

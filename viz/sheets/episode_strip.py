@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wmtk.viz.draw.canvas import FAINT, GREY, Canvas, Image, elide
+from wmtk.viz.draw.canvas import FAINT, GRAY, Canvas, Image, elide
 from wmtk.viz.draw.cells import CAPTION, Cells, draw_cell
 from wmtk.viz.draw.episode_view import View
 from wmtk.viz.draw.legend import draw_legend, legend_height
@@ -29,7 +29,7 @@ def episode_strip(
     height = below + TIMELINE + 20 + legend_height(width, view) + MARGIN
     canvas = Canvas(width + 2 * MARGIN, height)
     canvas.text(MARGIN, 14, elide(title, width, 20), size=20)
-    canvas.text(MARGIN, 38, elide(subtitle, width), color=GREY)
+    canvas.text(MARGIN, 38, elide(subtitle, width), color=GRAY)
     for index, step in enumerate(steps):
         line, column = divmod(index, columns)
         x, y = MARGIN + column * cells.pitch, HEADER + line * pitch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wmtk.viz.draw.canvas import FAINT, GREY, LINE, RED, Canvas, Image, elide, enlarge, to_rgb
+from wmtk.viz.draw.canvas import FAINT, GRAY, LINE, RED, Canvas, Image, elide, enlarge, to_rgb
 from wmtk.viz.draw.rollout_panels import SEEN
 from wmtk.viz.intervention import Intervention
 from wmtk.viz.metrics.bootstrap import Numbers
@@ -37,7 +37,7 @@ def intervention_sheet(
     rows = len(strongest) * pitch
     canvas = Canvas(full, HEADER + SECTION + maps * high + SECTION + rows + MARGIN)
     canvas.text(MARGIN, 14, elide(title, full - 2 * MARGIN, 20), size=20)
-    canvas.text(MARGIN, 40, elide(subtitle, full - 2 * MARGIN), color=GREY)
+    canvas.text(MARGIN, 40, elide(subtitle, full - 2 * MARGIN), color=GRAY)
     y = HEADER
     text = "What each code moves: the darker, the more a pixel changes with the code's class"
     canvas.text(MARGIN, y + 6, text, size=15)
@@ -87,7 +87,7 @@ def heat(region: Numbers, darkest: float) -> Image:
 
 
 def change(before: Image, after: Image) -> Image:
-    """Grey where nothing changes, bright where pixels become brighter, dark where darker."""
+    """Gray where nothing changes, bright where pixels become brighter, dark where darker."""
     difference = (after.astype(np.int16) - before) * AMPLIFIED // 2 + 127
     pixels: Image = np.clip(difference, 0, 255).astype(np.uint8)
     return pixels
@@ -103,7 +103,7 @@ def _draw_row(
     before = to_rgb(found.before[frame, ..., :3])
     height, width = (side * scale for side in found.before.shape[1:3])
     canvas.text(MARGIN, y + height // 2 - LINE, f"z{variable}", size=16)
-    canvas.text(MARGIN, y + height // 2 + 4, f"frame {frame + 1}", size=12, color=GREY)
+    canvas.text(MARGIN, y + height // 2 + 4, f"frame {frame + 1}", size=12, color=GRAY)
     x = MARGIN + NAMES
     canvas.paste(x, y, enlarge(before, scale))
     canvas.border(x, y, width, height, SEEN, 2)

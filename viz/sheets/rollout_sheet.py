@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.viz.draw.canvas import FAINT, GREY, LINE, Canvas, Image, elide
+from wmtk.viz.draw.canvas import FAINT, GRAY, LINE, Canvas, Image, elide
 from wmtk.viz.draw.rollout_panels import (
     BORDER,
     chart_traces,
@@ -63,7 +63,7 @@ def rollout_sheet(
     height = HEADER + sum(block.height + BELOW for block in blocks) + KEY
     canvas = Canvas(width, height)
     canvas.text(MARGIN, 14, elide(title, width - 2 * MARGIN, 20), size=20)
-    canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GREY)
+    canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GRAY)
     y = HEADER
     for block in blocks:
         canvas.fill(MARGIN, y - 4, width - 2 * MARGIN, 1, FAINT)

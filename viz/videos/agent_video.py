@@ -14,7 +14,7 @@ from wmtk.datasets import Episode
 from wmtk.viz.draw.canvas import (
     BLUE,
     FAINT,
-    GREY,
+    GRAY,
     LINE,
     ORANGE,
     Canvas,
@@ -116,13 +116,13 @@ class _Scene:
         room = self.inner - text_width(end_of(self.episode)) - 20  # of the badge at the end
         canvas.text(MARGIN, 10, elide(title, room, 16), size=16)
         for panel in self.panels:
-            canvas.text(panel.x, TITLE, elide(panel.caption, max(panel.size[0], 100)), color=GREY)
+            canvas.text(panel.x, TITLE, elide(panel.caption, max(panel.size[0], 100)), color=GRAY)
             canvas.border(panel.x, TITLE + CAPTION, *panel.size, FAINT, 1)
         if self.lanes:
             end = END_COLORS[end_of(self.episode)]
             draw_lanes(canvas, MARGIN, TITLE, self.inner, self.lanes, end=end)
         for name in COLUMNS:
-            canvas.text(self._column(name), self.strip, name, size=12, color=GREY)
+            canvas.text(self._column(name), self.strip, name, size=12, color=GRAY)
         for chart in self.charts:
             chart.draw(canvas)
         return canvas.pixels()
@@ -151,7 +151,7 @@ class _Scene:
         canvas.text(self._column("step"), y, f"{step} / {episode.length}", size=16)
         x = self._column("action")
         if step == 0:
-            canvas.text(x, y, "reset", size=16, color=GREY)
+            canvas.text(x, y, "reset", size=16, color=GRAY)
         else:
             room = self._column("reward") - x - 8
             self.view.actions.draw(canvas, x, y, room, episode.action[step], size=16)
@@ -159,7 +159,7 @@ class _Scene:
         if reward:
             canvas.badge(self._column("reward"), y + 1, signed(reward), reward_color(reward))
         else:
-            canvas.text(self._column("reward"), y, "0", size=16, color=GREY)
+            canvas.text(self._column("reward"), y, "0", size=16, color=GRAY)
         canvas.text(self._column("return"), y, plain(total), size=16)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.agent.outputs import Floats, Seen
+from wmtk.agent.outputs import Floats, Posterior
 from wmtk.datasets import Batch
-from wmtk.viz.draw.canvas import BLUE, FAINT, GREY, LINE, Canvas, Image, elide, enlarge, to_rgb
+from wmtk.viz.draw.canvas import BLUE, FAINT, GRAY, LINE, Canvas, Image, elide, enlarge, to_rgb
 from wmtk.viz.draw.traces import Chart, Trace
 from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.divergences import divergence
@@ -39,7 +39,7 @@ class CodeFilm:
     kl: Numbers  # (T,), nats
 
 
-def code_films(seen: Seen, batch: Batch, image: str | None) -> list[CodeFilm]:
+def code_films(seen: Posterior, batch: Batch, image: str | None) -> list[CodeFilm]:
     """Windows that a model has seen, with the pictures of one observation key."""
     films = []
     for number in range(len(batch.reward)):
@@ -98,7 +98,7 @@ class _Scene:
         canvas.text(MARGIN, 10, elide(text, self.size[0] - 2 * MARGIN, 16), size=16)
         for number, name in enumerate(("prior, before seeing it", "posterior, having seen it")):
             x = self.left + number * self.pitch
-            canvas.text(x, TITLE, elide(name, self.pitch - 6), color=GREY)
+            canvas.text(x, TITLE, elide(name, self.pitch - 6), color=GRAY)
         self.chart.draw(canvas)
         return canvas.pixels()
 
@@ -113,7 +113,7 @@ class _Scene:
             y = TITLE
             for name, frames in (("seen", film.truth), ("as the model shows it", film.shown)):
                 pixels = enlarge(to_rgb(frames[row, ..., :3]), self.scale)
-                canvas.text(MARGIN, y, name, color=GREY)
+                canvas.text(MARGIN, y, name, color=GRAY)
                 canvas.paste(MARGIN, y + CAPTION, pixels)
                 y += CAPTION + pixels.shape[0]
         self.chart.draw_step(canvas, row)

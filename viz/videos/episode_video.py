@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Episode
-from wmtk.viz.draw.canvas import FAINT, GREY, Canvas, Image, elide, text_width
+from wmtk.viz.draw.canvas import FAINT, GRAY, Canvas, Image, elide, text_width
 from wmtk.viz.draw.episode_view import Lane, View
 from wmtk.viz.draw.lanes import draw_cursor, draw_lanes, lanes_height
 from wmtk.viz.draw.marks import (
@@ -72,9 +72,9 @@ class _Layout:
         full = self.strip + STRIP + TIMELINE + MARGIN
         canvas = Canvas(self.inner + 2 * MARGIN, full)
         room = self.inner - text_width(end_of(self.episode)) - 20  # of the badge at the end
-        canvas.text(MARGIN, 10, elide(title, room), color=GREY)
+        canvas.text(MARGIN, 10, elide(title, room), color=GRAY)
         for name in COLUMNS:
-            canvas.text(self.column(name), self.strip, name, size=12, color=GREY)
+            canvas.text(self.column(name), self.strip, name, size=12, color=GRAY)
         if self.lanes:
             end = END_COLORS[end_of(self.episode)]
             draw_lanes(canvas, self.left, TITLE, self.width, self.lanes, end=end)
@@ -104,7 +104,7 @@ class _Layout:
         canvas.text(self.column("step"), y, f"{step} / {episode.length}", size=16)
         x = self.column("action")
         if step == 0:
-            canvas.text(x, y, "reset", size=16, color=GREY)
+            canvas.text(x, y, "reset", size=16, color=GRAY)
         else:
             room = self.column("reward") - x - 8
             self.view.actions.draw(canvas, x, y, room, episode.action[step], size=16)
@@ -112,7 +112,7 @@ class _Layout:
         if reward:
             canvas.badge(self.column("reward"), y + 1, signed(reward), reward_color(reward))
         else:
-            canvas.text(self.column("reward"), y, "0", size=16, color=GREY)
+            canvas.text(self.column("reward"), y, "0", size=16, color=GRAY)
         canvas.text(self.column("return"), y, plain(total), size=16)
         draw_timeline(canvas, MARGIN, self.strip + STRIP, self.inner - 6, episode, now=step)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wmtk.viz.draw.canvas import FAINT, GREY, LINE, RED, Canvas, Image, elide, enlarge, to_rgb
+from wmtk.viz.draw.canvas import FAINT, GRAY, LINE, RED, Canvas, Image, elide, enlarge, to_rgb
 from wmtk.viz.draw.rollout_panels import SEEN
 from wmtk.viz.intervention import Intervention
 from wmtk.viz.sheets.intervention_sheet import heat
@@ -55,11 +55,11 @@ class _Scene:
     def background(self, title: str, subtitle: str) -> Image:
         canvas, found = Canvas(*self.size), self.found
         canvas.text(MARGIN, 10, elide(title, self.size[0] - 2 * MARGIN, 16), size=16)
-        canvas.text(MARGIN, 34, elide(subtitle, self.size[0] - 2 * MARGIN, 12), size=12, color=GREY)
-        canvas.text(MARGIN + NAMES, HEADER, "what it moves", size=12, color=GREY)
+        canvas.text(MARGIN, 34, elide(subtitle, self.size[0] - 2 * MARGIN, 12), size=12, color=GRAY)
+        canvas.text(MARGIN + NAMES, HEADER, "what it moves", size=12, color=GRAY)
         for number in range(len(found.before)):
             x = self.left + number * self.pitch[1]
-            canvas.text(x, HEADER, f"frame {number + 1}", size=12, color=GREY)
+            canvas.text(x, HEADER, f"frame {number + 1}", size=12, color=GRAY)
         darkest = max(float(np.quantile(found.regions, STRONG)), 1e-9)
         for row, variable in enumerate(self.variables):
             x, y = MARGIN + NAMES, self._top(row)

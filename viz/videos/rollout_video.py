@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from wmtk.viz.draw.canvas import GREY, LINE, PAPER, Canvas, Image, elide, text_width
+from wmtk.viz.draw.canvas import GRAY, LINE, PAPER, Canvas, Image, elide, text_width
 from wmtk.viz.draw.rollout_panels import (
     BORDER,
     IMAGINED,
@@ -88,7 +88,7 @@ class _Scene:
         for number, rollout in enumerate(self.rollouts):
             x = self.left + number * self.pitch
             room = self.pitch - (ACTION if rollout.actions else 8)
-            canvas.text(x, TITLE, elide(rollout.title, room, 12), size=12, color=GREY)
+            canvas.text(x, TITLE, elide(rollout.title, room, 12), size=12, color=GRAY)
             for chart in self.charts[number]:
                 draw_chart(canvas, chart, rollout)
         for line, (name, _) in enumerate(self.pictures[0]):
@@ -102,12 +102,12 @@ class _Scene:
         for number, rollout in enumerate(self.rollouts):
             step = min(row, rollout.rows - 1)
             x = self.left + number * self.pitch
-            color = phase_color(rollout, step) if row < rollout.rows else GREY
+            color = phase_color(rollout, step) if row < rollout.rows else GRAY
             for line, (_, frames) in enumerate(self.pictures[number]):
                 y = TITLE + HEAD + line * self.high + BORDER
                 known = step < len(frames)  # of a dream the truth is not, after the context
                 frame = frames[step if known else -1]
-                draw_frame(canvas, x, y, frame, self.scale, color if known else GREY)
+                draw_frame(canvas, x, y, frame, self.scale, color if known else GRAY)
             if rollout.actions:
                 self._draw_action(canvas, x, rollout.actions[step])
             for chart in self.charts[number]:

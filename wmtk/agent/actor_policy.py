@@ -14,7 +14,7 @@ from torch import Tensor
 from wmtk.agent.batch_tensors import ActionCodec, to_tensor
 from wmtk.datasets import Schema
 from wmtk.errors import SchemaMismatchError
-from wmtk.models.actor_critic import Behaviour
+from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.rssm import State
 from wmtk.models.world_model import WorldModel
 from wmtk.observations import ObsCodec
@@ -38,7 +38,7 @@ class ActorPolicy:
     def __init__(
         self,
         model: WorldModel,
-        behaviour: Behaviour,
+        behavior: ActorCritic,
         schema: Schema,
         *,
         observations: ObsCodec | None = None,
@@ -47,7 +47,7 @@ class ActorPolicy:
         name: str = "actor",
         checkpoint: str = "",
     ) -> None:
-        self.model, self.behaviour = model, behaviour
+        self.model, self.behavior = model, behavior
         self.observations = observations or ObsCodec(schema.obs)
         self.schema = schema.only(self.observations.sources)
         self.sample = sample  # whether actions are drawn; states always are
@@ -95,7 +95,7 @@ class ActorPolicy:
             state = self.model.rssm.observe_step(
                 before, self._action[rows], embed, self._is_first[rows]
             )
-            action = self.behaviour.act(state.feat, sample=self.sample)
+            action = self.behavior.act(state.feat, sample=self.sample)
             self._random = random_tensors()
         for kept, new in zip(self._state, state, strict=True):
             kept[rows] = new

@@ -13,7 +13,7 @@ from wmtk.agent.actor_policy import ActorPolicy, Observation
 from wmtk.models.conv import to_bytes
 
 
-class ActorMind:
+class ActorIntrospector:
     """What an actor's critic and world model say of where it is: see wmtk.collect.Mind."""
 
     def __init__(self, policy: ActorPolicy) -> None:
@@ -22,7 +22,7 @@ class ActorMind:
 
     @torch.no_grad()
     def values(self, slots: Sequence[int]) -> NDArray[np.float32]:
-        return _numpy(self._policy.behaviour.critic(self._feat(slots)).squeeze(-1))
+        return _numpy(self._policy.behavior.critic(self._feat(slots)).squeeze(-1))
 
     @torch.no_grad()
     def rewards(self, slots: Sequence[int]) -> NDArray[np.float32]:

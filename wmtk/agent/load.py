@@ -14,20 +14,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from wmtk.agent.actor_networks import EXPLORER, TASK
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec, to_inputs, whole_episode
 from wmtk.agent.compat import restore_world_model
 from wmtk.agent.device import choose_device
 from wmtk.agent.open_loop import open_loop
-from wmtk.agent.outputs import Dreamt, Imagined, Seen
+from wmtk.agent.outputs import OpenLoop, PolicyRollout, Posterior
 from wmtk.agent.policy_rollout import dream
-from wmtk.agent.predictions import decoded, foresee, watch
+from wmtk.agent.predictions import decoded, observe_batch, predict_batch
 from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.datasets import Batch, Dataset, Episode
 from wmtk.datasets.schema_match import require_episode, require_fit
 from wmtk.errors import RunError, UsageError
 from wmtk.models.actions import actions_of
-from wmtk.models.actor_critic import Behaviour
+from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.reprs import brief_repr
@@ -35,11 +36,10 @@ from wmtk.runs.checkpoint import Checkpoint
 from wmtk.runs.model_spaces import spaces_of
 from wmtk.runs.run_directory import Run
 from wmtk.runs.state_tensors import naming, restore_module
-from wmtk.training.policy_trainer import EXPLORER, TASK
 
 
 @dataclass(frozen=True)
-class Prediction:
+class EpisodePrediction:
     """What the model expects of H steps, S times over: arrays (S, H, …)."""
 
     obs: dict[str, NDArray[Any]]  # images as bytes, everything else as numbers
@@ -129,7 +129,7 @@ class LoadedModel:
     @torch.no_grad()
     def predict(
         self, episode: Episode, *, context: int = 5, horizon: int = 15, samples: int = 1
-    ) -> Prediction:
+    ) -> EpisodePrediction:
         """Look at `context` rows, then go on blindly with the recorded actions."""
         rows = len(episode.reward)
         if context < 1 or horizon < 1 or context + horizon > rows:
@@ -141,7 +141,7 @@ class LoadedModel:
             self.model, self.inputs(episode), context=context, horizon=horizon, samples=samples
         )
         feat = imagined.feat
-        return Prediction(
+        return EpisodePrediction(
             decoded(self.model, feat),
             _numpy(self.model.reward(feat)),
             _numpy(self.model.discount(feat)),
@@ -156,20 +156,20 @@ class LoadedModel:
     @property
     def policy_horizon(self) -> int:
         """The steps that a policy imagines when it is trained in the model."""
-        return self.config.behaviour.horizon
+        return self.config.behavior.horizon
 
-    def watch(self, batch: Batch, seed: int = 0) -> Seen:
+    def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
         """What the model makes of windows that it sees whole, for metrics and pictures."""
-        return watch(self.model, self.inputs_of(batch), seed)
+        return observe_batch(self.model, self.inputs_of(batch), seed)
 
-    def foresee(
+    def predict_batch(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
-    ) -> Imagined:
+    ) -> OpenLoop:
         """What the model expects after the first rows of windows, with the recorded actions."""
-        return foresee(self.model, self.inputs_of(batch), context, horizon, samples, seed)
+        return predict_batch(self.model, self.inputs_of(batch), context, horizon, samples, seed)
 
     @torch.no_grad()
-    def show(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def decode(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """What states (…, D) and (…, Z) look like: images as bytes, everything else as numbers."""
         feat = np.concatenate([deter, stoch], -1, dtype=np.float32)
         return decoded(self.model, torch.from_numpy(feat).to(self.device))
@@ -198,28 +198,28 @@ class LoadedAgent(LoadedModel):
 
     def __init__(self, run: Run, saved: Checkpoint, device: str) -> None:
         super().__init__(run, saved, device)
-        settings, actions = self.config.behaviour, actions_of(self.schema.action)
+        settings, actions = self.config.behavior, actions_of(self.schema.action)
         feat_size = self.model.rssm.feat_size
-        self.behaviour = Behaviour(feat_size, actions, settings.layers, settings.units)
-        self.explorer: Behaviour | None = None  # an actor of its own, with its critics
+        self.behavior = ActorCritic(feat_size, actions, settings.layers, settings.units)
+        self.explorer: ActorCritic | None = None  # an actor of its own, with its critics
         if settings.explore:
-            self.explorer = Behaviour(feat_size, actions, settings.layers, settings.units)
-        for name, behaviour in {TASK: self.behaviour, EXPLORER: self.explorer}.items():
-            if behaviour is not None:
+            self.explorer = ActorCritic(feat_size, actions, settings.layers, settings.units)
+        for name, behavior in {TASK: self.behavior, EXPLORER: self.explorer}.items():
+            if behavior is not None:
                 with naming(saved.path):
-                    restore_module(name, behaviour, saved.tensors)
-                behaviour.to(self.device).eval()
+                    restore_module(name, behavior, saved.tensors)
+                behavior.to(self.device).eval()
 
     @property
     def _modules(self) -> list[nn.Module]:
-        behaviours = (self.behaviour, self.explorer)
-        return [self.model, *(each for each in behaviours if each is not None)]
+        behaviors = (self.behavior, self.explorer)
+        return [self.model, *(each for each in behaviors if each is not None)]
 
     def make_policy(
         self, *, sample: bool, seed: Sequence[int] = (0,), explore: bool = False
     ) -> ActorPolicy:
-        behaviour = self.explorer if explore else self.behaviour
-        if behaviour is None:
+        behavior = self.explorer if explore else self.behavior
+        if behavior is None:
             raise RunError(
                 f"{self.run.path} was trained without an explorer.",
                 f"Train one: wmtk train-policy {shlex.quote(str(self.run.path))} "
@@ -227,7 +227,7 @@ class LoadedAgent(LoadedModel):
             )
         return ActorPolicy(
             self.model,
-            behaviour,
+            behavior,
             self.data_schema,
             observations=self.observations,
             sample=sample,
@@ -239,13 +239,13 @@ class LoadedAgent(LoadedModel):
     @torch.no_grad()
     def value(self, state: State) -> NDArray[np.float32]:
         """What the critic expects of states (…): their reward and all that follows, discounted."""
-        return _numpy(self.behaviour.critic(state.feat).squeeze(-1))
+        return _numpy(self.behavior.critic(state.feat).squeeze(-1))
 
     @torch.no_grad()
     def judge(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
         """The same of states given as arrays (…, D) and (…, Z)."""
         feat = torch.from_numpy(np.concatenate([deter, stoch], -1, dtype=np.float32))
-        return _numpy(self.behaviour.critic(feat.to(self.device)).squeeze(-1))
+        return _numpy(self.behavior.critic(feat.to(self.device)).squeeze(-1))
 
     def dream(
         self,
@@ -256,11 +256,11 @@ class LoadedAgent(LoadedModel):
         samples: int = 1,
         sample: bool = False,
         seed: int = 0,
-    ) -> Dreamt:
+    ) -> PolicyRollout:
         """The first rows of windows are seen; then the actor plays on inside of the model."""
         return dream(
             self.model,
-            self.behaviour,
+            self.behavior,
             self.actions,
             self.inputs_of(batch),
             context=context,

@@ -55,7 +55,7 @@ class Windows(NamedTuple):
     def picture(self) -> Picture:
         """All of it in one picture.
 
-        Rows are the truth, what the model shows, and the error: grey where it is right, bright
+        Rows are the truth, what the model shows, and the error: gray where it is right, bright
         where the model is too bright, dark where it is too dark. Frames with a green border were
         seen, those with a red one imagined.
         """
@@ -89,7 +89,7 @@ def open_loop_windows(model: WorldModel, inputs: Inputs) -> dict[str, Windows]:
     windows = {}
     for key, image in model.decode(torch.cat([seen.feat, imagined.feat], 1)).items():
         truth = chosen.obs[key][:, : context + horizon]
-        windows[key] = Windows(_colour(truth), _colour(to_bytes(image)), shown, context)
+        windows[key] = Windows(_color(truth), _color(to_bytes(image)), shown, context)
     return windows
 
 
@@ -98,7 +98,7 @@ def open_loop_pictures(model: WorldModel, inputs: Inputs) -> dict[str, Picture]:
     return {key: windows.picture() for key, windows in open_loop_windows(model, inputs).items()}
 
 
-def _colour(frames: Tensor) -> Picture:
+def _color(frames: Tensor) -> Picture:
     """Frames (N, T, H, W, C) of one, three or four channels as RGB; transparency is left out."""
     pixels: Picture = frames.cpu().numpy()[..., :3]
     return np.broadcast_to(pixels, (*pixels.shape[:-1], 3))

@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Seen:
+class Posterior:
     """The model after seeing each row of N windows of T rows."""
 
     obs: Mapping[str, NDArray[Any]]  # reconstructions (N, T, …), images as bytes
@@ -34,7 +34,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Imagined:
+class OpenLoop:
     """What the model expects of H rows after a context that it saw, S times over."""
 
     obs: Mapping[str, NDArray[Any]]  # (N, S, H, …), images as bytes
@@ -45,7 +45,7 @@ class Imagined:
 
 
 @dataclass(frozen=True)
-class Mind:
+class LatentState:
     """S states of a model, in a form of which thousands can be kept."""
 
     deter: Floats  # (S, D)
@@ -55,21 +55,21 @@ class Mind:
 
 
 @dataclass(frozen=True)
-class Glimpse:
+class Prediction:
     """What a model shows of S states, and says of them."""
 
     obs: Mapping[str, NDArray[Any]]  # each (S, …), images as bytes
     reward: Floats  # (S,), expected on arriving there
     discount: Floats  # (S,)
     value: Floats | None  # (S,), None without a critic
-    prior: Floats  # (S, V, K), before anything is drawn, as in `Seen`
+    prior: Floats  # (S, V, K), before anything is drawn, as in `Posterior`
     entropy: Floats  # (S,) of the prior, nats
 
     __repr__ = brief_repr
 
 
 @dataclass(frozen=True)
-class Dreamt:
+class PolicyRollout:
     """What a policy meets inside of the model: H rows after C that it saw, S times over."""
 
     obs: Mapping[str, NDArray[Any]]  # (N, S, H, …), images as bytes

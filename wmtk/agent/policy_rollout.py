@@ -6,18 +6,18 @@ import torch
 
 from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.agent.open_loop import window
-from wmtk.agent.outputs import Dreamt
+from wmtk.agent.outputs import PolicyRollout
 from wmtk.agent.predictions import decoded
-from wmtk.models.actor_critic import Behaviour
+from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.runs.state_tensors import own_randomness
+from wmtk.runs.state_tensors import fork_rng
 
 
 @torch.no_grad()
 def dream(
     model: WorldModel,
-    behaviour: Behaviour,
+    behavior: ActorCritic,
     actions: ActionCodec,
     inputs: Inputs,
     *,
@@ -26,28 +26,28 @@ def dream(
     samples: int = 1,
     sample: bool = False,
     seed: int = 0,
-) -> Dreamt:
+) -> PolicyRollout:
     """`context` rows are seen, then the actor plays `horizon` steps; states are always drawn.
 
     Actions are the actor's likeliest, or drawn as well with `sample`.
     """
     assert context <= inputs.reward.shape[1], (context, inputs.reward.shape)
     N = len(inputs.reward)
-    with own_randomness(seed):
+    with fork_rng(seed):
         seen = model.observe(window(inputs, slice(0, context)))
         state = State(*(part.repeat_interleave(samples, 0) for part in seen.at(-1)))
         chosen, feats = [], []
         for _ in range(horizon):
-            chosen.append(behaviour.act(state.feat, sample=sample))
+            chosen.append(behavior.act(state.feat, sample=sample))
             state = model.rssm.imagine_step(state, chosen[-1])
             feats.append(state.feat)
     lead = (N, samples, horizon)
     feat = torch.stack(feats, 1).reshape(*lead, -1)  # (N, S, H, F)
     done = actions.decode(torch.stack(chosen, 1).flatten(0, 1))  # (N·S·H, …)
-    return Dreamt(
+    return PolicyRollout(
         obs=decoded(model, feat),
         action=done.reshape(*lead, *done.shape[1:]),
         reward=model.reward(feat).float().cpu().numpy(),
         discount=model.discount(feat).float().cpu().numpy(),
-        value=behaviour.critic(feat).squeeze(-1).float().cpu().numpy(),
+        value=behavior.critic(feat).squeeze(-1).float().cpu().numpy(),
     )

@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wmtk.agent.open_loop import open_loop
-from wmtk.agent.outputs import Floats, Imagined, Seen
+from wmtk.agent.outputs import Floats, OpenLoop, Posterior
 from wmtk.models.conv import to_bytes
 from wmtk.models.distributions import Binary, Categorical, Gaussian
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.runs.state_tensors import own_randomness
+from wmtk.runs.state_tensors import fork_rng
 
 
 @torch.no_grad()
-def watch(model: WorldModel, inputs: Inputs, seed: int = 0) -> Seen:
+def observe_batch(model: WorldModel, inputs: Inputs, seed: int = 0) -> Posterior:
     """Every row of a batch is seen; the latents are drawn."""
-    with own_randomness(seed):
+    with fork_rng(seed):
         post = model.observe(inputs)
     feat = post.feat
-    return Seen(
+    return Posterior(
         obs=decoded(model, feat),
         reward=_numpy(model.reward(feat)),
         discount=_numpy(model.discount(feat)),
@@ -37,14 +37,14 @@ def watch(model: WorldModel, inputs: Inputs, seed: int = 0) -> Seen:
 
 
 @torch.no_grad()
-def foresee(
+def predict_batch(
     model: WorldModel, inputs: Inputs, context: int, horizon: int, samples: int, seed: int = 0
-) -> Imagined:
+) -> OpenLoop:
     """`context` rows are seen, the next `horizon` imagined; the latents are drawn."""
-    with own_randomness(seed):
+    with fork_rng(seed):
         _, imagined = open_loop(model, inputs, context=context, horizon=horizon, samples=samples)
     feat = imagined.feat.reshape(-1, samples, *imagined.feat.shape[1:])  # (N, S, H, F)
-    return Imagined(decoded(model, feat), _numpy(model.reward(feat)), _numpy(model.discount(feat)))
+    return OpenLoop(decoded(model, feat), _numpy(model.reward(feat)), _numpy(model.discount(feat)))
 
 
 @torch.no_grad()
@@ -62,7 +62,7 @@ def decoded(model: WorldModel, feat: Tensor) -> dict[str, NDArray[Any]]:
 
 
 def distributions(model: WorldModel, stats: Tensor) -> Floats:
-    """Each variable's distribution, as `Seen` has it."""
+    """Each variable's distribution, as `Posterior` has it."""
     latent = model.rssm.latent
     if isinstance(latent, Categorical):
         return _numpy(torch.softmax(latent.logits(stats), -1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from wmtk.agent.actor_networks import make_actor_networks
 from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.agent.compat import with_cell_bias
 from wmtk.errors import ConfigError, RunError, SpaceError
@@ -16,8 +17,7 @@ from wmtk.models.world_model import WorldModel
 from wmtk.runs.model_spaces import spaces_of
 from wmtk.runs.run_directory import Run
 from wmtk.runs.state_tensors import naming, require_shapes
-from wmtk.training.policy_trainer import PolicyTrainer
-from wmtk.training.presets import TrainingConfig
+from wmtk.runs.training_config import TrainingConfig
 
 
 def require_saved_sizes(run: Run, config: TrainingConfig, which: str = "latest") -> None:
@@ -34,8 +34,8 @@ def require_saved_sizes(run: Run, config: TrainingConfig, which: str = "latest")
             full = with_cell_bias(model, saved)
             require_shapes("model", model, {name: tuple(x.shape) for name, x in full.items()})
             if run.has_actor:
-                trainer = PolicyTrainer(config.behaviour, model, actions)
-                for name, module in trainer.modules.items():
+                networks = make_actor_networks(config.behavior, model, actions)
+                for name, module in networks.items():
                     # What was never saved is refused by those that need it.
                     if any(key.startswith(f"{name}/") for key in shapes):
                         require_shapes(name, module, shapes)

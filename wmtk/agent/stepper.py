@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wmtk.agent.load import LoadedAgent, LoadedModel
-from wmtk.agent.outputs import Glimpse, Mind
+from wmtk.agent.outputs import LatentState, Prediction
 from wmtk.agent.predictions import decoded, distributions
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import RunError
 from wmtk.models.distributions import Categorical, Gaussian
 from wmtk.models.rssm import State
-from wmtk.runs.state_tensors import own_randomness
+from wmtk.runs.state_tensors import fork_rng
 
 
-class Dreamer:
+class ModelStepper:
     """A loaded model as a world to play in.
 
     All random numbers come from the seeds that are passed in: the same calls give the same dream,
@@ -32,7 +32,7 @@ class Dreamer:
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
         self._model, self._device = loaded.model, loaded.device
-        self._behaviour = loaded.behaviour if isinstance(loaded, LoadedAgent) else None
+        self._behavior = loaded.behavior if isinstance(loaded, LoadedAgent) else None
 
     @property
     def schema(self) -> Schema:
@@ -45,14 +45,14 @@ class Dreamer:
     @property
     def acts(self) -> bool:
         """Whether there is an actor."""
-        return self._behaviour is not None
+        return self._behavior is not None
 
     # --- where dreams begin ---
 
     @torch.no_grad()
-    def see(self, batch: Batch, seed: Sequence[int]) -> Mind:
+    def see(self, batch: Batch, seed: Sequence[int]) -> LatentState:
         """The states after the last row of windows (N, T, …) that are seen whole."""
-        with own_randomness(_number(seed)):
+        with fork_rng(_number(seed)):
             states = self._model.observe(self.loaded.inputs_of(batch))
         return self._mind(states.at(-1))
 
@@ -61,7 +61,7 @@ class Dreamer:
         return self.loaded.observations(obs)
 
     @torch.no_grad()
-    def open(self, seed: Sequence[int], temperature: float = 1.0) -> Mind:
+    def open(self, seed: Sequence[int], temperature: float = 1.0) -> LatentState:
         """The first state of an episode that the model makes up."""
         nothing = torch.zeros(1, self.loaded.actions.size, device=self._device)
         return self._following(self._model.rssm.initial(1), nothing, seed, temperature)
@@ -70,37 +70,42 @@ class Dreamer:
 
     @torch.no_grad()
     def step(
-        self, mind: Mind, actions: NDArray[Any], *, seed: Sequence[int], temperature: float = 1.0
-    ) -> Mind:
+        self,
+        mind: LatentState,
+        actions: NDArray[Any],
+        *,
+        seed: Sequence[int],
+        temperature: float = 1.0,
+    ) -> LatentState:
         """The states after actions (S, …). A temperature of 0 takes the likeliest latents."""
         encoded = self.loaded.actions.encode(actions[:, None])[:, 0].to(self._device)
         return self._following(self._state(mind), encoded, seed, temperature)
 
     @torch.no_grad()
-    def act(self, mind: Mind, *, seed: Sequence[int], sample: bool = True) -> NDArray[Any]:
+    def act(self, mind: LatentState, *, seed: Sequence[int], sample: bool = True) -> NDArray[Any]:
         """What the actor does in each of the states: (S, …)."""
-        if self._behaviour is None:
+        if self._behavior is None:
             raise RunError(
                 f"{self.loaded.run.path} has no actor.",
                 f"Train one: wmtk train-policy {shlex.quote(str(self.loaded.run.path))} --out …",
             )
-        with own_randomness(_number(seed)):
-            action = self._behaviour.act(self._state(mind).feat, sample=sample)
+        with fork_rng(_number(seed)):
+            action = self._behavior.act(self._state(mind).feat, sample=sample)
         return self.loaded.actions.decode(action)
 
     # --- looking ---
 
-    def learnt(self, reward: float) -> float:
+    def learned(self, reward: float) -> float:
         """A reward of the task in the unit in which the model expects rewards."""
         return float(self._model.transformed(torch.tensor(reward)))
 
     @torch.no_grad()
-    def look(self, mind: Mind) -> Glimpse:
+    def look(self, mind: LatentState) -> Prediction:
         """Everything that the model says of states."""
         model, state = self._model, self._state(mind)
         feat, stats = state.feat, model.rssm.prior(state.deter)
-        value = None if self._behaviour is None else self._behaviour.critic(feat).squeeze(-1)
-        return Glimpse(
+        value = None if self._behavior is None else self._behavior.critic(feat).squeeze(-1)
+        return Prediction(
             obs=decoded(model, feat),
             reward=model.reward(feat).cpu().numpy(),
             discount=model.discount(feat).cpu().numpy(),
@@ -110,7 +115,7 @@ class Dreamer:
         )
 
     @torch.no_grad()
-    def show(self, mind: Mind) -> Mapping[str, NDArray[Any]]:
+    def decode(self, mind: LatentState) -> Mapping[str, NDArray[Any]]:
         """What states look like, and nothing else."""
         return decoded(self._model, self._state(mind).feat)
 
@@ -118,13 +123,13 @@ class Dreamer:
 
     def _following(
         self, state: State, action: Tensor, seed: Sequence[int], temperature: float
-    ) -> Mind:
+    ) -> LatentState:
         rssm = self._model.rssm
         deter = rssm.advance(state.deter, state.stoch, rssm.from_action(action))
         stats, latent = rssm.prior(deter), rssm.latent
         if temperature == 0:
             return self._mind(State(deter, latent.mode(stats), stats))
-        with own_randomness(_number(seed)):
+        with fork_rng(_number(seed)):
             noise = latent.noise(stats)
         if isinstance(latent, Gaussian):
             stoch = latent.draw(stats, noise * temperature)
@@ -132,13 +137,13 @@ class Dreamer:
             stoch = latent.draw(stats / temperature, noise)
         return self._mind(State(deter, stoch, stats))
 
-    def _mind(self, state: State) -> Mind:
+    def _mind(self, state: State) -> LatentState:
         stoch, latent = state.stoch, self._model.rssm.latent
         codes = latent.logits(stoch).argmax(-1) if isinstance(latent, Categorical) else stoch
         dtype = np.float32 if isinstance(latent, Gaussian) else np.int16
-        return Mind(state.deter.cpu().numpy(), codes.cpu().numpy().astype(dtype))
+        return LatentState(state.deter.cpu().numpy(), codes.cpu().numpy().astype(dtype))
 
-    def _state(self, mind: Mind) -> State:
+    def _state(self, mind: LatentState) -> State:
         """The stats are those of nobody: whoever needs them computes the prior."""
         latent = self._model.rssm.latent
         deter = torch.from_numpy(mind.deter).to(self._device)
@@ -154,11 +159,11 @@ def _number(seed: Sequence[int]) -> int:
     return int(np.random.SeedSequence(list(seed)).generate_state(1)[0])
 
 
-def for_play(loaded: LoadedModel) -> Dreamer:
+def single_threaded(loaded: LoadedModel) -> ModelStepper:
     """A dreamer that computes with one core from now on, as does everything in this process.
 
     A step of the paper's size takes one core 14 ms, which is fast enough, and leaves the others to
     the browser and to whoever else uses the machine.
     """
     torch.set_num_threads(1)
-    return Dreamer(loaded)
+    return ModelStepper(loaded)

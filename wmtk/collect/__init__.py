@@ -11,7 +11,7 @@ from wmtk.collect.policies import (
     find_policy,
     load_policy,
 )
-from wmtk.collect.recording_policy import Mind, Recording
+from wmtk.collect.recording_policy import PolicyIntrospector, Recording
 from wmtk.collect.task_dataset import dataset_for, schema_of, seed_words
 from wmtk.envs import task_of
 from wmtk.envs.task import LONGEST_EPISODE
@@ -22,9 +22,9 @@ __all__ = [
     "CollectReport",
     "EpsilonGreedy",
     "EvalReport",
-    "Mind",
     "PlayProgress",
     "Policy",
+    "PolicyIntrospector",
     "RandomPolicy",
     "Recording",
     "Trial",

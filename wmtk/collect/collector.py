@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wmtk.collect.driver import Play, PlayProgress, make_plans
+from wmtk.collect.driver import EpisodeDriver, PlayProgress, make_plans
 from wmtk.collect.policies import Policy
 from wmtk.collect.task_dataset import seed_words
 from wmtk.collect.writer import BackgroundWriter
@@ -55,7 +55,7 @@ def collect(
     on_progress: Callable[[PlayProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> CollectReport:
-    """Play `steps` steps (in whole episodes, so a few more) or `episodes` episodes.
+    """EpisodeDriver `steps` steps (in whole episodes, so a few more) or `episodes` episodes.
 
     Each of `envs` environments plays an equal share to the end of its last episode: nothing is
     cut off, so that long episodes are not rarer than they should be. Only where a task has no time
@@ -78,7 +78,7 @@ def collect(
         episodes=episodes,
         envs=envs,
     )
-    play = Play(policy, BackgroundWriter(dataset), on_progress, on_message)
+    play = EpisodeDriver(policy, BackgroundWriter(dataset), on_progress, on_message)
     try:
         interrupted = play.run(plans, workers, timeout)
     except EnvironmentFailedError as error:

@@ -104,7 +104,7 @@ class Sink(Protocol):
         """No more will come."""
 
 
-class Play:
+class EpisodeDriver:
     """Rounds of actions for all environments, and what came of them."""
 
     def __init__(

@@ -10,7 +10,7 @@ from wmtk.envs import ResolvedTask
 
 
 @dataclass(frozen=True)
-class Playing:
+class EnvSetup:
     """A task and the circumstances in which it is played."""
 
     task: ResolvedTask
@@ -22,7 +22,7 @@ class Playing:
     on_message: Callable[[str], None] = lambda _: None
     longest: int | None = None  # steps of an episode, where the task has no time limit
 
-    def as_long_as(self, sources: Sequence[Source]) -> Playing:
+    def as_long_as(self, sources: Sequence[Source]) -> EnvSetup:
         """The same with episodes of the data's greatest length, where the task has no time limit.
 
         Otherwise they would not end, and their returns would not compare with those of the data.

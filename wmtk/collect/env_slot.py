@@ -41,7 +41,7 @@ class SlotPlan:
         return int(sequence.generate_state(1)[0] >> 1)  # gymnasium and ALE want 31 bits
 
 
-class Slot:
+class EnvSlot:
     """Plays until its plan is fulfilled. Only the first episode is seeded, the rest go on from it.
 
     An environment's seed decides all its episodes, and some (ALE) load a ROM to be seeded.

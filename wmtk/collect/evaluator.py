@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wmtk.collect.driver import Play, PlayProgress, make_plans
+from wmtk.collect.driver import EpisodeDriver, PlayProgress, make_plans
 from wmtk.collect.policies import CallablePolicy, Policy
 from wmtk.collect.recording_policy import (
     RECORDED,
-    Mind,
+    PolicyIntrospector,
     Recording,
-    WatchedPolicy,
+    RecordingPolicy,
     discounted_returns,
 )
 from wmtk.collect.task_dataset import schema_of
@@ -86,13 +86,13 @@ def evaluate(
     workers: int | None = None,
     timeout: float = 60.0,
     schema: Schema | None = None,
-    mind: Mind | None = None,
+    mind: PolicyIntrospector | None = None,
     record: bool = False,
     longest: int | None = None,
     on_progress: Callable[[PlayProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> EvalReport:
-    """Play exactly `episodes` episodes with a policy, and keep what came of them.
+    """EpisodeDriver exactly `episodes` episodes with a policy, and keep what came of them.
 
     The policy may be a function from an observation to an action.
 
@@ -107,10 +107,10 @@ def evaluate(
     task = resolve(task) if isinstance(task, str) else task
     schema = schema or schema_of(task)
     actor = policy if isinstance(policy, Policy) else CallablePolicy(policy, schema.action)
-    watched = WatchedPolicy(actor, mind, record=record) if mind is not None else None
+    watched = RecordingPolicy(actor, mind, record=record) if mind is not None else None
     player = watched or actor
     kept = _Trials(player.name, watched, mind.discount if mind is not None else None, record)
-    play = Play(player, kept, on_progress, on_message)
+    play = EpisodeDriver(player, kept, on_progress, on_message)
     plans = make_plans(
         task,
         schema,
@@ -141,7 +141,7 @@ class _Trials:
     """Takes episodes and keeps what is asked of them."""
 
     def __init__(
-        self, policy: str, watched: WatchedPolicy | None, discount: float | None, record: bool
+        self, policy: str, watched: RecordingPolicy | None, discount: float | None, record: bool
     ) -> None:
         self.trials: list[Trial] = []
         self.recording: Recording | None = None

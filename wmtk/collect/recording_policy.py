@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 RECORDED = 0  # the slot whose first episode is recorded
 
 
-class Mind(Protocol):
+class PolicyIntrospector(Protocol):
     """Looks into a policy with a world model, as it is after its last actions in N slots."""
 
     discount: float  # γ
@@ -54,12 +54,12 @@ class Recording:
     __repr__ = brief_repr
 
 
-class WatchedPolicy:
+class RecordingPolicy:
     """Another policy, whose mind is looked into after each of its actions."""
 
     needs_obs = True
 
-    def __init__(self, policy: Policy, mind: Mind, *, record: bool = False) -> None:
+    def __init__(self, policy: Policy, mind: PolicyIntrospector, *, record: bool = False) -> None:
         self.name, self.checkpoint = policy.name, policy.checkpoint
         self._policy = policy
         self._mind = mind

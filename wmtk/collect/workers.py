@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.collect.env_slot import Slot, SlotPlan
+from wmtk.collect.env_slot import EnvSlot, SlotPlan
 from wmtk.datasets import Episode
 from wmtk.errors import FOREIGN, BoundsError, WmtkError
 from wmtk.escaping import make_streams_safe
@@ -48,7 +48,7 @@ class SlotGroup:
     def __init__(
         self, plans: Sequence[SlotPlan], needs_obs: bool, beat: Callable[[], None]
     ) -> None:
-        self._slots = {plan.number: Slot(plan) for plan in plans}
+        self._slots = {plan.number: EnvSlot(plan) for plan in plans}
         self._needs_obs = needs_obs
         self._beat = beat
 
@@ -102,7 +102,7 @@ class SlotGroup:
             episodes=old.episodes_left,
             attempt=old.plan.attempt + 1,
         )
-        self._slots[number] = Slot(plan)
+        self._slots[number] = EnvSlot(plan)
         old.close()
 
     def close(self) -> None:

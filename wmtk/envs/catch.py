@@ -35,7 +35,7 @@ OPTIMAL_RETURN = 4.881
 
 
 def caught(ball: Any, paddle: Any) -> Any:
-    """Whether the ball's centre is above the paddle, from the left edges of both."""
+    """Whether the ball's center is above the paddle, from the left edges of both."""
     return (ball + BALL / 2 >= paddle) & (ball + BALL / 2 <= paddle + PADDLE_WIDTH)
 
 
@@ -108,9 +108,9 @@ class CatchEnv(gym.Env[Image, np.int64]):
         return image
 
     def _factors(self) -> dict[str, Any]:
-        centre = (self._x + BALL / 2, HEIGHTS[self._time] + BALL / 2)
+        center = (self._x + BALL / 2, HEIGHTS[self._time] + BALL / 2)
         return {
-            "ball": np.array(centre, np.float32) / SIZE,
+            "ball": np.array(center, np.float32) / SIZE,
             "drift": np.float32(self._drift / SIZE),
             "paddle": np.float32((self._paddle + PADDLE_WIDTH / 2) / SIZE),
             "balls_left": np.float32(self._left),

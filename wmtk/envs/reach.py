@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 
 AGENT, TARGET = 16, 22  # diameters in pixels: large, or a reconstruction loss does not notice them
 # velocity' = DRAG · velocity + FORCE · action + NOISE · N(0, 1). A step at random moves the mass by
-# some pixels: with forces whose traces were smaller than that, models learnt to ignore actions.
+# some pixels: with forces whose traces were smaller than that, models learned to ignore actions.
 DRAG, FORCE = 0.3, 0.25
 NOISE = 0.02
 TARGET_JUMP = 0.03  # probability a step

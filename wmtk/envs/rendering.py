@@ -46,7 +46,7 @@ def has_osmesa() -> bool:
 
 
 def has_egl() -> bool:
-    """Whether an EGL device can be initialised, as dm_control will do.
+    """Whether an EGL device can be initialized, as dm_control will do.
 
     Not through PyOpenGL, which would bind itself to EGL for good and spoil OSMesa.
     """

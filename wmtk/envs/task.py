@@ -104,7 +104,7 @@ class ResolvedTask:
 
 # Not options, but part of what the numbers mean.
 ATARI_RULES = {
-    "pooling": "max of the last two frames (of their greys, unless rgb)",
+    "pooling": "max of the last two frames (of their grays, unless rgb)",
     "resize": "area mean, through 84x84",
     "noops": "uniform over 1..noop_max, not counted in time_limit",
     "life_loss": "neither ends an episode nor is shown",

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.models.actions import Actions
-from wmtk.models.imagination import Dream, Players, Starts, World, frozen, imagine
-from wmtk.models.networks import MLP, initialise
+from wmtk.models.imagination import Players, StartStates, Trajectory, World, frozen, imagine
+from wmtk.models.networks import MLP, initialize
 from wmtk.models.returns import lambda_targets, step_weights
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What is learnt from a dream; the paper's symbols."""
+    """What is learned from a dream; the paper's symbols."""
 
     horizon: int = 15  # H
     trace: float = 0.95  # λ
@@ -24,7 +24,7 @@ class Objective:
     long_term_entropy: bool = False  # whether the entropy of later actions counts as a reward
 
 
-class Behaviour(nn.Module):
+class ActorCritic(nn.Module):
     """An actor, its critic and a slow copy of the critic, for features of a given size."""
 
     def __init__(self, feat_size: int, actions: Actions, layers: int, units: int) -> None:
@@ -33,7 +33,7 @@ class Behaviour(nn.Module):
         self.actor = MLP(feat_size, actions.stats_size, layers, units)
         self.critic = MLP(feat_size, 1, layers, units)
         self.slow = MLP(feat_size, 1, layers, units).requires_grad_(False)
-        initialise(self)
+        initialize(self)
         self.renew_slow()
 
     def renew_slow(self) -> None:
@@ -47,17 +47,17 @@ class Behaviour(nn.Module):
         stats = self.actor(feat)
         return self.actions.sample(stats) if sample else self.actions.mode(stats)
 
-    def imagine(self, world: World, starts: Starts, objective: Objective) -> Dream:
+    def imagine(self, world: World, starts: StartStates, objective: Objective) -> Trajectory:
         players = Players(self.actions, self.actor, self.critic, self.slow)
         through = objective.reinforce < 1
         return imagine(world, players, starts, objective.horizon, through=through)
 
     def losses(
-        self, dream: Dream, objective: Objective, reward: Tensor | None = None
+        self, dream: Trajectory, objective: Objective, reward: Tensor | None = None
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """The losses of the actor and of the critic, and what to log.
 
-        `reward` (H, N) is learnt from instead of the dream's own, if it is given.
+        `reward` (H, N) is learned from instead of the dream's own, if it is given.
         """
         entropy = self.actions.entropy(dream.stats)  # (H, N)
         reward = dream.reward if reward is None else reward
@@ -88,7 +88,7 @@ class Behaviour(nn.Module):
             metrics |= {f"actor/{name}": value for name, value in summary.items()}
         return actor_loss, critic_loss, metrics
 
-    def _entropy_there(self, dream: Dream) -> Tensor:
+    def _entropy_there(self, dream: Trajectory) -> Tensor:
         """The entropy of the actions at each state as a reward for having come there: (H, N).
 
         Its gradient by the actor is a term of its own in the loss; here, what led there is to
@@ -98,7 +98,7 @@ class Behaviour(nn.Module):
             return self.actions.entropy(self.actor(dream.path))
 
 
-def _imagined(dream: Dream, weight: Tensor) -> dict[str, Tensor]:
+def _imagined(dream: Trajectory, weight: Tensor) -> dict[str, Tensor]:
     """What to log of a dream itself."""
     metrics = {
         "imagined/reward": dream.reward.mean(),

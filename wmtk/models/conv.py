@@ -66,7 +66,7 @@ class ConvDecoder(nn.Module):
         self.third = nn.ConvTranspose2d(2 * depth, depth, 6, stride=2)
         self.last = nn.ConvTranspose2d(depth, channels, 6, stride=2)
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Glorot bounds of the convolution that `first` stands for."""
         fan_in, fan_out = 32 * self.depth * 25, 4 * self.depth * 25
         bound = (6 / (fan_in + fan_out)) ** 0.5

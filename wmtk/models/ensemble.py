@@ -1,12 +1,12 @@
 """What a world model cannot know: predictors that were taught the same, and how they differ.
 
 An ensemble of small networks learns, from recorded steps, which stochastic state follows a state
-and an action. Where there was data its members have learnt the same; where there was none each
+and an action. Where there was data its members have learned the same; where there was none each
 guesses in its own way. How much they differ is a measure of what the data says nothing about,
 unlike the entropy of a prediction, which is high as well where the world itself is random.
 
 Members predict the distribution of the next state, as the world model's prior does: the stats of
-a latent, learnt by the KL divergence from the posterior to them. So the same code serves one-hot,
+a latent, learned by the KL divergence from the posterior to them. So the same code serves one-hot,
 Gaussian and binary states, and no member has to imitate the noise of samples. What is compared
 are the expected states: the probabilities of classes or of ones, or the means of Gaussians.
 """
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.models.distributions import Binary, Categorical, Gaussian, Latent
-from wmtk.models.imagination import Dream, frozen
+from wmtk.models.imagination import Trajectory, frozen
 from wmtk.models.kernels.elu import elu
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
@@ -88,7 +88,7 @@ class Ensemble(nn.Module):
             }
         return losses.sum(), metrics
 
-    def judge(self, dream: Dream) -> Tensor:
+    def judge(self, dream: Trajectory) -> Tensor:
         """How much the members disagree on each imagined step: (H, N).
 
         Differentiable in actions and states, if those are in the actor. The members get no
@@ -140,11 +140,11 @@ def _expected(latent: Latent, stats: Tensor) -> tuple[int, Tensor]:
 # is charged, although members are bound to disagree on it: no data tells what would come.
 
 
-def penalised(dream: Dream, doubt: Tensor, penalty: float) -> Tensor:
+def penalized(dream: Trajectory, doubt: Tensor, penalty: float) -> Tensor:
     """The rewards of a dream less what its steps cost by their disagreement: (H, N)."""
     return dream.reward - penalty * dream.discount * doubt
 
 
-def novelty(dream: Dream, doubt: Tensor) -> Tensor:
+def novelty(dream: Trajectory, doubt: Tensor) -> Tensor:
     """Disagreement as a reward of its own, for those who are to find out: (H, N)."""
     return dream.discount * doubt

@@ -31,7 +31,7 @@ from wmtk.reprs import brief_repr
 _PIECE = 4096  # states that heads judge at a time
 
 
-class Starts(NamedTuple):
+class StartStates(NamedTuple):
     """N states to imagine from, and their true discounts: γ, or 0 where an episode ended."""
 
     state: State  # (N, …)
@@ -41,7 +41,7 @@ class Starts(NamedTuple):
         return brief_repr(self)
 
 
-class Dream(NamedTuple):
+class Trajectory(NamedTuple):
     """H imagined steps from N starts; wmtk.models.returns shows what belongs to which state."""
 
     feat: Tensor  # (H+1, N, F), without gradient
@@ -82,8 +82,8 @@ class World(Protocol):
 
 
 def imagine(
-    world: World, players: Players, starts: Starts, horizon: int, *, through: bool
-) -> Dream:
+    world: World, players: Players, starts: StartStates, horizon: int, *, through: bool
+) -> Trajectory:
     """Play `horizon` steps from each start.
 
     `stats` is differentiable in the actor and `value` in the critic, both with the states taken
@@ -104,19 +104,19 @@ def imagine(
 def frozen(world: object) -> Iterator[None]:
     """Within, the weights of a world are constants of whatever is computed with them."""
     weights = list(world.parameters()) if isinstance(world, nn.Module) else []
-    learnt = [weight for weight in weights if weight.requires_grad]
-    for weight in learnt:
+    learned = [weight for weight in weights if weight.requires_grad]
+    for weight in learned:
         weight.requires_grad_(False)
     try:
         yield
     finally:
-        for weight in learnt:
+        for weight in learned:
             weight.requires_grad_(True)
 
 
 def _imagine(
-    world: World, players: Players, starts: Starts, horizon: int, *, through: bool
-) -> Dream:
+    world: World, players: Players, starts: StartStates, horizon: int, *, through: bool
+) -> Trajectory:
     """In plain steps, for any world."""
     actions, actor, critic, slow = players
     state = starts.state
@@ -133,7 +133,7 @@ def _imagine(
         reward, discount = world.reward(visited), world.discount(visited)
         following = slow(reached).squeeze(-1)
     seen = visited.detach()
-    return Dream(
+    return Trajectory(
         feat=torch.cat([seen, feats[-1].detach()[None]]),
         action=torch.stack(chosen),
         stats=torch.stack(outputs) if through else actor(seen),
@@ -146,8 +146,8 @@ def _imagine(
 
 
 def _imagine_gathered(
-    model: WorldModel, latent: Categorical, players: Players, starts: Starts, horizon: int
-) -> Dream:
+    model: WorldModel, latent: Categorical, players: Players, starts: StartStates, horizon: int
+) -> Trajectory:
     """The same for one-hot states and without a graph through the dynamics, several times faster.
 
     One-hot states are multiplied by gathering, the actor's outputs are those of the rollout, and
@@ -172,7 +172,7 @@ def _imagine_gathered(
     seen = feat[:-1].flatten(0, 1)
     stats = with_gradient(players.actor, seen, outputs)
     value = with_gradient(players.critic, seen, values)
-    return Dream(
+    return Trajectory(
         feat=feat,
         action=action,
         stats=stats.view(H, N, -1),
@@ -207,7 +207,7 @@ def _judge(
 
 
 def _roll_out(
-    model: WorldModel, latent: Categorical, players: Players, starts: Starts, horizon: int
+    model: WorldModel, latent: Categorical, players: Players, starts: StartStates, horizon: int
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """feat (H+1, N, F), rows (H+1, N, S), action (H, N, A), the actor's layers (H·N, …) each."""
     rssm, D = model.rssm, model.rssm.config.deter

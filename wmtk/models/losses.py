@@ -58,7 +58,7 @@ def gaussian_nll(mean: Tensor, target: Tensor, event_dims: int) -> Tensor:
     """−ln N(target; mean, 1), summed over the last `event_dims` dimensions.
 
     It contains the constant ½·ln 2π per number, so that it is a likelihood; `squared_error` is
-    the part that can be learnt.
+    the part that can be learned.
     """
     constant = 0.5 * math.log(2 * math.pi)
     errors = (mean - target).square()

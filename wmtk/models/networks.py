@@ -1,4 +1,4 @@
-"""Building blocks: initialisation, activation, the layer-norm GRU, multi-layer perceptrons."""
+"""Building blocks: initialization, activation, the layer-norm GRU, multi-layer perceptrons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wmtk.models.kernels.elu import elu
 from wmtk.models.kernels.matmul import Linear
 
 
-def initialise(module: nn.Module) -> None:
+def initialize(module: nn.Module) -> None:
     """Glorot-uniform weights and zero biases, as the reference's framework does by default."""
     for child in module.modules():
         if isinstance(child, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
@@ -20,7 +20,7 @@ def initialise(module: nn.Module) -> None:
                 nn.init.zeros_(child.bias)
 
 
-def initialise_as_one(*parts: nn.Linear) -> None:
+def initialize_as_one(*parts: nn.Linear) -> None:
     """Weights of layers whose outputs are added, as those of one layer of all their inputs."""
     inputs, outputs = sum(part.in_features for part in parts), parts[0].out_features
     bound = (6 / (inputs + outputs)) ** 0.5
@@ -45,7 +45,7 @@ class MLP(nn.Module):
 
 
 class GRUCell(nn.Module):
-    """A GRU whose three parts are normalised together, and which remembers at first.
+    """A GRU whose three parts are normalized together, and which remembers at first.
 
     linear([x, h]) + bias → LayerNorm(3D) → (reset, candidate, update);
     candidate = tanh(reset · candidate); update = sigmoid(update − 1).

@@ -13,7 +13,7 @@ from wmtk.models.distributions import Binary, Categorical, Gaussian, Latent
 from wmtk.models.kernels.elu import elu
 from wmtk.models.kernels.matmul import Linear
 from wmtk.models.kernels.rssm_scan import observe_scan
-from wmtk.models.networks import GRUCell, initialise_as_one
+from wmtk.models.networks import GRUCell, initialize_as_one
 from wmtk.reprs import brief_repr
 
 
@@ -85,10 +85,10 @@ class RSSM(nn.Module):
         self.post_from_embed = Linear(embed_size, U)
         self.post_stats = Linear(U, self.latent.stats_size)
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         """Glorot bounds of the layers that are split by input."""
-        initialise_as_one(self.from_stoch, self.from_action)
-        initialise_as_one(self.post_from_deter, self.post_from_embed)
+        initialize_as_one(self.from_stoch, self.from_action)
+        initialize_as_one(self.post_from_deter, self.post_from_embed)
 
     @property
     def feat_size(self) -> int:

@@ -22,7 +22,7 @@ from wmtk.models.conv import (
 from wmtk.models.distributions import Categorical
 from wmtk.models.kernels.chunked_nll import image_nll
 from wmtk.models.kernels.elu import elu
-from wmtk.models.networks import MLP, initialise
+from wmtk.models.networks import MLP, initialize
 from wmtk.models.rssm import RSSM, RSSMConfig, State
 from wmtk.models.schedules import Scale, value
 from wmtk.reprs import brief_repr
@@ -33,7 +33,7 @@ class WorldModelConfig(Config):
     """Networks and loss of the world model. The defaults are the paper's for Atari."""
 
     rssm: RSSMConfig = RSSMConfig()
-    depth: Width = 48  # of the first convolution
+    cnn_depth: Width = 48  # of the first convolution
     layers: Depth = 4  # of the perceptrons: heads, and vectors in and out
     units: Width = 400
     kl_scale: Scale = 0.1  # β
@@ -46,10 +46,10 @@ class WorldModelConfig(Config):
     discount_scale: float = Field(5.0, ge=0)  # 0: no discount head, γ everywhere
     image_gradients: bool = True  # whether what is seen shapes the states (ablation)
     reward_gradients: bool = True  # whether rewards do (ablation)
-    # What becomes of rewards before they are learnt, never of those that are stored. The paper's
+    # What becomes of rewards before they are learned, never of those that are stored. The paper's
     # for Atari is tanh; other tasks need none.
     reward_transform: Literal["tanh"] | None = None
-    # Whether decoders begin at the mean colour of the first batch, or at grey as the paper's do.
+    # Whether decoders begin at the mean color of the first batch, or at gray as the paper's do.
     start_at_mean: bool = False
 
 
@@ -83,11 +83,11 @@ class WorldModel(nn.Module):
         self.vector_size = sum(spec.numbers for spec in self.vectors.values())
         self.encoders = nn.ModuleDict(
             {
-                _safe(key): ConvEncoder(spec.shape[-1], config.depth)
+                _safe(key): ConvEncoder(spec.shape[-1], config.cnn_depth)
                 for key, spec in self.images.items()
             }
         )
-        embed = 32 * config.depth * len(self.images)
+        embed = 32 * config.cnn_depth * len(self.images)
         if self.vectors:
             self.vector_encoder = MLP(self.vector_size, U, L - 1, U)
             embed += U
@@ -97,7 +97,7 @@ class WorldModel(nn.Module):
         feat = self.rssm.feat_size
         self.decoders = nn.ModuleDict(
             {
-                _safe(key): ConvDecoder(feat, spec.shape[-1], config.depth)
+                _safe(key): ConvDecoder(feat, spec.shape[-1], config.cnn_depth)
                 for key, spec in self.images.items()
             }
         )
@@ -105,11 +105,11 @@ class WorldModel(nn.Module):
             self.vector_decoder = MLP(feat, self.vector_size, L, U)
         self.reward_head = MLP(feat, 1, L, U)
         self.discount_head = MLP(feat, 1, L, U) if config.discount_scale else None
-        initialise(self)
-        self.rssm.initialise()
+        initialize(self)
+        self.rssm.initialize()
         for decoder in self.decoders.values():
             assert isinstance(decoder, ConvDecoder)
-            decoder.initialise()
+            decoder.initialize()
 
     # --- seeing ---
 
@@ -150,7 +150,7 @@ class WorldModel(nn.Module):
         return out
 
     def transformed(self, reward: Tensor) -> Tensor:
-        """Rewards of a task as they are learnt."""
+        """Rewards of a task as they are learned."""
         return reward if self.config.reward_transform is None else torch.tanh(reward)
 
     def discount(self, feat: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ class WorldModel(nn.Module):
 
     @torch.no_grad()
     def start_at_mean(self, inputs: Inputs) -> None:
-        """Let the decoders begin at the mean colour of a batch.
+        """Let the decoders begin at the mean color of a batch.
 
         Until they have found it, every code is pushed towards whatever is less wrong on the whole,
         and at a high rate all of them soon stand for that and nothing else.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wmtk.collect import RandomPolicy, evaluate, schema_of
-from wmtk.collect.env_setup import Playing, longest_episode
+from wmtk.collect.env_setup import EnvSetup, longest_episode
 from wmtk.collect.evaluator import EVALUATION
 from wmtk.datasets import Dataset, Source
 from wmtk.datasets.storage import atomic
@@ -29,7 +29,7 @@ from wmtk.scores import (
     MeanReturn,
     ReturnComparison,
     compare_return,
-    summarise_returns,
+    summarize_returns,
 )
 
 FILE = "baselines.json"
@@ -70,7 +70,7 @@ def read_baselines(folder: Path) -> Baselines | None:
     return BaselinesFile.open(path)[0].value() if os.path.lexists(path) else None
 
 
-def store_baselines(run: Run, sources: Sequence[Source], playing: Playing | None) -> None:
+def store_baselines(run: Run, sources: Sequence[Source], playing: EnvSetup | None) -> None:
     """Measure what is not stored yet; the data is summarized again, since it may have grown.
 
     Random play is taken from what is published of the task, else from the random episodes of the
@@ -88,7 +88,7 @@ def store_baselines(run: Run, sources: Sequence[Source], playing: Playing | None
         atomic.replace_file(run.path / FILE, atomic.to_bytes(document))
 
 
-def _random(sources: Sequence[Source], playing: Playing | None) -> MeanReturn | None:
+def _random(sources: Sequence[Source], playing: EnvSetup | None) -> MeanReturn | None:
     known = known_returns(playing.task) if playing else {}
     if known:
         return MeanReturn(known["random"])
@@ -109,7 +109,7 @@ def _random_episodes(dataset: Dataset) -> Iterator[float]:
             yield float(record["return"])
 
 
-def _play(playing: Playing) -> Sequence[float]:
+def _play(playing: EnvSetup) -> Sequence[float]:
     schema = schema_of(playing.task)
 
     def stop(_: object) -> None:
@@ -135,7 +135,7 @@ def _play(playing: Playing) -> Sequence[float]:
 def _mean(returns: Any) -> MeanReturn | None:
     if not len(returns) or not np.isfinite(returns).all():
         return None
-    return MeanReturn.of(summarise_returns(returns, resamples=RESAMPLES))
+    return MeanReturn.of(summarize_returns(returns, resamples=RESAMPLES))
 
 
 # --- comparing ---

@@ -1,7 +1,7 @@
 """Checkpoints: whole or not there at all, verified when read, and nothing that can run code.
 
 checkpoints/
-  00001000/tensors.safetensors   weights, optimiser moments, random-number states
+  00001000/tensors.safetensors   weights, optimizer moments, random-number states
   00001000/state.json            everything else, and the SHA-256 of the tensors
   00001000-1/                    the same update, saved again with something else
   latest, best                   text files with the name of a checkpoint

@@ -13,7 +13,7 @@ import yaml
 
 from wmtk.errors import ConfigError, RunError
 from wmtk.runs.records import HINT, read_file
-from wmtk.training.presets import TrainingConfig
+from wmtk.runs.training_config import TrainingConfig
 
 _SEAL = b"# sha256 "
 _ADVICE = b": change settings with --resume --set NAME=VALUE, not in this file\n"

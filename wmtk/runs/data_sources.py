@@ -29,7 +29,7 @@ def identity(source: Source) -> dict[str, Any]:
     }
 
 
-def as_before(run: Run, sources: Sequence[Source]) -> list[Source]:
+def restore_sources(run: Run, sources: Sequence[Source]) -> list[Source]:
     """The sources at the versions that a run began with; other data is refused."""
     schema, _ = spaces_of(run)
     for source in sources:
@@ -49,7 +49,7 @@ def as_before(run: Run, sources: Sequence[Source]) -> list[Source]:
     return opened
 
 
-def pinned(source: Source) -> Source:
+def pin_version(source: Source) -> Source:
     """The source as it is now, whatever becomes of its dataset."""
     dataset = source.dataset
     return replace(source, dataset=Dataset.open(dataset.path, version=dataset.version))

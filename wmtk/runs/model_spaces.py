@@ -6,8 +6,7 @@ from wmtk.datasets import Schema
 from wmtk.errors import ConfigError
 from wmtk.observations import ObsCodec
 from wmtk.runs.run_directory import Run
-from wmtk.training.presets import TrainingConfig
-from wmtk.training.samplers import OBSERVATIONS
+from wmtk.runs.training_config import OBSERVATIONS, TrainingConfig
 
 
 def spaces_of(run: Run, config: TrainingConfig | None = None) -> tuple[Schema, ObsCodec]:
@@ -20,7 +19,7 @@ def spaces_of(run: Run, config: TrainingConfig | None = None) -> tuple[Schema, O
 
 def require_same_observations(run: Run, config: TrainingConfig) -> None:
     """Refuse settings with which the model of a run would see something else than it learned."""
-    changed = run.settings.data.differences(config.data)
+    changed = run.settings.data.diff(config.data)
     for name in OBSERVATIONS:
         if name in changed:
             old, new = changed[name]

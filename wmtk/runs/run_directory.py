@@ -21,7 +21,7 @@ from wmtk.errors import RunError, WmtkError
 from wmtk.runs.checkpoint import Checkpoints
 from wmtk.runs.config_file import read_settings, write_settings
 from wmtk.runs.records import FORMAT, RunRecord, TrainingState
-from wmtk.training.presets import TrainingConfig
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.version import code_version
 
 
@@ -122,7 +122,7 @@ class Run:
 
         Returns the old and the new value of each setting that changes, by dotted name.
         """
-        changed = self.settings.differences(config)
+        changed = self.settings.diff(config)
         if changed:
             with atomic.writing(self.path):
                 atomic.replace_file(self.path / "config.yaml", write_settings(config))

@@ -142,7 +142,7 @@ def restore_random(tensors: Mapping[str, Tensor]) -> None:
 
 
 @contextmanager
-def own_randomness(seed: int = 0) -> Iterator[None]:
+def fork_rng(seed: int = 0) -> Iterator[None]:
     """Random numbers of a seed for what must not change those that training draws."""
     before = random_tensors()
     torch.manual_seed(seed)

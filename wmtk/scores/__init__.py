@@ -1,8 +1,8 @@
 """Atari scores: names of games, the paper's four aggregates, intervals, and published results."""
 
 from wmtk.scores.agent_comparison import Comparison, compare, differences
-from wmtk.scores.aggregates import PROTOCOLS, aggregate, aggregate_intervals, normalise
-from wmtk.scores.episode_records import Evaluation, ReturnSummary, summarise_returns
+from wmtk.scores.aggregates import PROTOCOLS, aggregate, aggregate_intervals, normalize
+from wmtk.scores.episode_records import Evaluation, ReturnSummary, summarize_returns
 from wmtk.scores.errors import ScoreError
 from wmtk.scores.games import References, find_game, games, published, references
 from wmtk.scores.intervals import Interval, bootstrap_interval
@@ -29,10 +29,10 @@ __all__ = [
     "differences",
     "find_game",
     "games",
-    "normalise",
+    "normalize",
     "published",
     "published_agents",
     "read_scores",
     "references",
-    "summarise_returns",
+    "summarize_returns",
 ]

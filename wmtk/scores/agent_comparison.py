@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.errors import UsageError
-from wmtk.scores.aggregates import aggregate, aggregate_intervals, normalise
+from wmtk.scores.aggregates import aggregate, aggregate_intervals, normalize
 from wmtk.scores.errors import ScoreError
 from wmtk.scores.games import games as all_games
 from wmtk.scores.games import references
@@ -31,7 +31,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class GameResult:
-    """The mean over all seeds in one game, as it is and normalised."""
+    """The mean over all seeds in one game, as it is and normalized."""
 
     score: float
     seeds: int
@@ -72,7 +72,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Differences:
-    """How much better one agent is than another, in gamer normalised scores by game."""
+    """How much better one agent is than another, in gamer normalized scores by game."""
 
     agent: str
     other: str
@@ -148,8 +148,8 @@ def _table(agent: AgentScores, games: Sequence[str]) -> NDArray[np.float64]:
 def _game_result(game: str, scores: Sequence[float]) -> GameResult:
     mean = float(np.mean(scores))
     random, gamer, record = (column.item() for column in references([game]))
-    normalised = (normalise(mean, random, best).item() for best in (gamer, record))
-    return GameResult(mean, len(scores), *normalised)
+    normalized = (normalize(mean, random, best).item() for best in (gamer, record))
+    return GameResult(mean, len(scores), *normalized)
 
 
 def _notes(agents: Sequence[AgentScores], common: tuple[str, ...]) -> list[str]:

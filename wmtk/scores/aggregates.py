@@ -20,12 +20,12 @@ from wmtk.scores.intervals import CONFIDENCE, RESAMPLES, Interval, blocks, perce
 
 @dataclass(frozen=True)
 class Protocol:
-    """Normalise each score by `reference`, clip it or not, take the `centre` over games."""
+    """Normalize each score by `reference`, clip it or not, take the `center` over games."""
 
     name: str
     title: str
     reference: Literal["gamer", "record"]
-    centre: Literal["median", "mean"]
+    center: Literal["median", "mean"]
     clip: bool = False
 
 
@@ -37,7 +37,7 @@ PROTOCOLS = (
 )
 
 
-def normalise(
+def normalize(
     scores: ArrayLike, random: ArrayLike, reference: ArrayLike, *, clip: bool = False
 ) -> NDArray[np.float64]:
     """Scores (…, G) on a scale where random play is 0 and the reference is 1, both (G,).
@@ -46,14 +46,14 @@ def normalise(
     """
     low, high = np.asarray(random, np.float64), np.asarray(reference, np.float64)
     assert (high > low).all(), (low, high)
-    normalised = (np.asarray(scores, np.float64) - low) / (high - low)
-    return np.minimum(normalised, 1.0) if clip else normalised
+    normalized = (np.asarray(scores, np.float64) - low) / (high - low)
+    return np.minimum(normalized, 1.0) if clip else normalized
 
 
 def aggregate(scores: ArrayLike, references: References) -> dict[str, float]:
     """The four aggregates of scores (S, G), or (G,) for a single seed, by protocol."""
     table = _table(scores, references)
-    return {p.name: float(_centre(_normalised(table, references, p), p)) for p in PROTOCOLS}
+    return {p.name: float(_center(_normalized(table, references, p), p)) for p in PROTOCOLS}
 
 
 def aggregate_intervals(
@@ -79,8 +79,8 @@ def aggregate_intervals(
         games = rng.integers(0, G, (count, 1, G)) if over_games else np.arange(G)
         seeds = rng.integers(0, S, (count, S, G))
         for p in PROTOCOLS:
-            drawn = _normalised(table, references, p)[seeds, games]  # (count, S, G)
-            samples[p.name].append(_centre(drawn, p))
+            drawn = _normalized(table, references, p)[seeds, games]  # (count, S, G)
+            samples[p.name].append(_center(drawn, p))
     return {
         name: percentile_interval(np.concatenate(parts), confidence)
         for name, parts in samples.items()
@@ -96,16 +96,16 @@ def _table(scores: ArrayLike, references: References) -> NDArray[np.float64]:
     return table
 
 
-def _normalised(
+def _normalized(
     table: NDArray[np.float64], references: References, protocol: Protocol
 ) -> NDArray[np.float64]:
     reference = references.gamer if protocol.reference == "gamer" else references.record
-    return normalise(table, references.random, reference, clip=protocol.clip)
+    return normalize(table, references.random, reference, clip=protocol.clip)
 
 
-def _centre(normalised: NDArray[np.float64], protocol: Protocol) -> NDArray[np.float64]:
+def _center(normalized: NDArray[np.float64], protocol: Protocol) -> NDArray[np.float64]:
     """(…, S, G) over games first, then over seeds: (…)."""
-    centre = np.median if protocol.centre == "median" else np.mean
-    by_seed: NDArray[np.float64] = centre(normalised, axis=-1)
+    center = np.median if protocol.center == "median" else np.mean
+    by_seed: NDArray[np.float64] = center(normalized, axis=-1)
     mean: NDArray[np.float64] = np.mean(by_seed, axis=-1)
     return mean

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from wmtk.scores.aggregates import normalise
+from wmtk.scores.aggregates import normalize
 from wmtk.scores.errors import ScoreError
 from wmtk.scores.games import find_game, references
 from wmtk.scores.intervals import CONFIDENCE, RESAMPLES, bootstrap_interval
@@ -25,7 +25,7 @@ class ReturnSummary:
 
     `std` is that of the returns, dividing by their number; `low` and `high` are the bootstrap
     interval of the mean, None for a single episode. From `game` on all are None but in the paper's
-    games; the normalised ones are the mean with random play at 0 and the gamer or the record at 1.
+    games; the normalized ones are the mean with random play at 0 and the gamer or the record at 1.
     """
 
     episodes: int
@@ -38,11 +38,11 @@ class ReturnSummary:
     random: float | None = None
     gamer: float | None = None
     record: float | None = None
-    gamer_normalised: float | None = None
-    record_normalised: float | None = None
+    gamer_normalized: float | None = None
+    record_normalized: float | None = None
 
 
-def summarise_returns(
+def summarize_returns(
     returns: Sequence[float],
     task: str = "",
     *,
@@ -68,8 +68,8 @@ def summarise_returns(
         random=random,
         gamer=gamer,
         record=record,
-        gamer_normalised=normalise(mean, random, gamer).item(),
-        record_normalised=normalise(mean, random, record).item(),
+        gamer_normalized=normalize(mean, random, gamer).item(),
+        record_normalized=normalize(mean, random, record).item(),
     )
 
 
@@ -94,7 +94,7 @@ class Evaluation:
     ) -> dict[str, Any]:
         """The record, with the summary of its returns; docs/scores.md lists the fields."""
         own = dataclasses.asdict(self)
-        summary = summarise_returns(
+        summary = summarize_returns(
             self.returns, self.task, confidence=confidence, resamples=resamples
         )
         record = {name: own.pop(name) for name in ("task", "agent", "run", "seed", "eval_seed")}

@@ -41,8 +41,8 @@ def game_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "random": known[game].random.item(),
             "gamer": known[game].gamer.item(),
             "record": known[game].record.item(),
-            "gamer_normalised": result.gamer,
-            "record_normalised": result.record,
+            "gamer_normalized": result.gamer,
+            "record_normalized": result.record,
             "published": agent.published,
         }
         for agent in comparison.agents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wmtk.agent.device import choose_device
 from wmtk.errors import UsageError
-from wmtk.training.presets import TrainingConfig
+from wmtk.runs.training_config import TrainingConfig
 
 
 def require_arguments(config: object, steps: int, device: str, fewest: int = 1) -> str:

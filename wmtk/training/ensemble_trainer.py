@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import Field
 from torch import Tensor
 
-from wmtk.config import Depth, Width
 from wmtk.models.ensemble import Ensemble, transitions
-from wmtk.models.imagination import Dream
+from wmtk.models.imagination import Trajectory
 from wmtk.models.rssm import State
-from wmtk.models.schedules import Scale
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.state_tensors import (
     module_tensors,
@@ -19,21 +16,13 @@ from wmtk.runs.state_tensors import (
     restore_module,
     restore_optimizer,
 )
+from wmtk.runs.training_config import EnsembleConfig
 from wmtk.training.health import require_finite
-from wmtk.training.optim import Optimizer, OptimizerConfig
-
-
-class EnsembleConfig(OptimizerConfig):
-    """Size and learning of an ensemble. Plan2Explore and offline Dreamers have 5 to 10 members."""
-
-    members: Depth = Field(5, ge=2)  # M
-    layers: Depth | None = None  # of each; null: as many as the actor's
-    units: Width | None = None  # null: as many as the actor's
-    rate: Scale = 3e-4
+from wmtk.training.optim import Optimizer
 
 
 class EnsembleTrainer:
-    """An ensemble with its optimiser, for the states of a world model."""
+    """An ensemble with its optimizer, for the states of a world model."""
 
     def __init__(
         self, config: EnsembleConfig, model: WorldModel, action_size: int, layers: int, units: int
@@ -56,7 +45,7 @@ class EnsembleTrainer:
         require_finite(step, {"gradient/ensemble": norm}, {}, self.ensemble)
         return metrics
 
-    def judge(self, dream: Dream) -> Tensor:
+    def judge(self, dream: Trajectory) -> Tensor:
         """How much is unknown of each imagined step: (H, N)."""
         return self.ensemble.judge(dream)
 

@@ -14,7 +14,7 @@ from wmtk.errors import DivergedError
 SPIKE = 50.0  # times the usual loss
 LEAST = 1.0  # nats; what is usual is never taken for less
 USUAL = 100  # updates that "usual" is the median of
-HINT = "Look for odd values in the data, or lower optimizer.rate."
+HINT = "Look for odd values in the data, or lower optimizer.lr."
 
 
 def require_finite(
@@ -53,7 +53,7 @@ class SpikeDetector:
     def require_usual(
         self, step: int, metrics: Mapping[str, Tensor], constants: Mapping[str, float]
     ) -> None:
-        """Look at `loss/total`, without what its terms consist of whatever is learnt.
+        """Look at `loss/total`, without what its terms consist of whatever is learned.
 
         Of an image such constants are thousands, beside which no jump would be seen.
         """

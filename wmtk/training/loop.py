@@ -18,8 +18,8 @@ from wmtk.errors import DivergedError, EnvironmentFailedError, RunError
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.run_directory import Run
 from wmtk.runs.state_tensors import naming, random_tensors, restore_random
-from wmtk.training.presets import TrainingConfig
-from wmtk.training.timing import Parts
+from wmtk.runs.training_config import TrainingConfig
+from wmtk.training.timing import Timer
 from wmtk.version import code_version
 
 
@@ -33,7 +33,7 @@ class TrainProgress:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Callbacks:
     """Who watches a training: told after every update, and asked whether to stop."""
 
     on_progress: Callable[[TrainProgress], None] = lambda _: None
@@ -74,7 +74,7 @@ class Stage(Protocol):
     def restore(self, tensors: Mapping[str, Tensor]) -> None: ...
 
 
-class Feed:
+class DataSource:
     """Sees to the data while a loop runs. This one has nothing to do: all of it is there."""
 
     def prepare(self, update: int) -> bool:
@@ -108,14 +108,14 @@ class Loop:
         config: TrainingConfig,
         stage: Stage,
         sampler: SequenceSampler,
-        watch: Watch,
-        feed: Feed | None = None,
-        parts: Parts | None = None,
+        watch: Callbacks,
+        feed: DataSource | None = None,
+        parts: Timer | None = None,
     ) -> None:
         self._run, self._config = run, config
         self._stage, self._sampler, self._watch = stage, sampler, watch
-        self._feed, self._parts = feed or Feed(), parts or Parts()
-        run.checkpoints.keep = config.cadence.keep
+        self._feed, self._parts = feed or DataSource(), parts or Timer()
+        run.checkpoints.keep = config.logging.keep_checkpoints
         self.updates = 0  # made by this process
         self.step = 0  # how many were ever made
         self._best: float | None = None  # the lowest loss that the stage looked at so far
@@ -167,7 +167,7 @@ class Loop:
                     log.scalars(self.step, values)
 
     def _train(self, steps: int, log: MetricsLog) -> None:
-        cadence = self._config.cadence
+        logging = self._config.logging
         with Prefetcher(self._sampler) as batches:
             clock = _Clock(batches, self.step)
             ends = False
@@ -182,11 +182,11 @@ class Loop:
                 metrics = self._update(batch)
                 last = self.step == steps
                 ends = last or self._watch.stop()
-                if last or self.step % cadence.log == 0:
+                if last or self.step % logging.log_every == 0:
                     self._report(log, metrics, clock)
                 better = self._look(log, steps)
                 ends = ends or self._owes_test  # the test was interrupted
-                if ends or better or self.step % cadence.checkpoint == 0:
+                if ends or better or self.step % logging.checkpoint_every == 0:
                     self._save(steps, best=better)
                 self._watch.on_progress(TrainProgress(self.step, self._shown, self._waiting))
 
@@ -297,7 +297,7 @@ def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
     return run
 
 
-def kept(run: Run | None, name: str, asked: float | None, default: float) -> float:
+def resolve_resumed(run: Run | None, name: str, asked: float | None, default: float) -> float:
     """What a run began with, which nobody may want to be different later."""
     if run is None:
         return default if asked is None else asked
@@ -312,8 +312,8 @@ def kept(run: Run | None, name: str, asked: float | None, default: float) -> flo
 
 
 def train(loop: Loop, run: Run, steps: int, *, resumed: bool) -> Run:
-    """Run the loop in its directory; one in which nothing was learnt is removed again."""
-    with occupied(run, lambda: resumed or loop.updates > 0):
+    """Run the loop in its directory; one in which nothing was learned is removed again."""
+    with run_lock(run, lambda: resumed or loop.updates > 0):
         loop.begin(resumed=resumed)
         run.note_command()
         loop.run(steps)
@@ -321,7 +321,7 @@ def train(loop: Loop, run: Run, steps: int, *, resumed: bool) -> Run:
 
 
 @contextmanager
-def occupied(run: Run, is_worth_keeping: Callable[[], bool]) -> Iterator[None]:
+def run_lock(run: Run, is_worth_keeping: Callable[[], bool]) -> Iterator[None]:
     """Keep others out of a run directory; if an error leaves it worthless, it is removed."""
     try:
         with run.held():

@@ -14,9 +14,9 @@ from torch import Tensor
 from wmtk.agent.device import return_freed_memory
 from wmtk.errors import MemoryExhaustedError
 from wmtk.models.world_model import Inputs
-from wmtk.runs.state_tensors import own_randomness
+from wmtk.runs.state_tensors import fork_rng
+from wmtk.runs.training_config import DataConfig
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.samplers import DataConfig
 
 # How the allocators of processors and of Apple's GPUs say it; CUDA's has an exception of its own.
 _COMPLAINTS = (
@@ -101,7 +101,7 @@ def _kept_for_going_back(trainer: ModelTrainer, rows: int) -> int:
         return packed
 
     hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed.tensor)
-    with own_randomness(), hooks:
+    with fork_rng(), hooks:
         loss = trainer.model.loss(_blank(trainer, rows))[0]
     storages = {x.tensor.untyped_storage().data_ptr(): x.tensor for x in kept}
     for weight in trainer.model.parameters():

@@ -11,25 +11,25 @@ from torch import Tensor
 
 from wmtk.agent.open_loop import CONTEXT, HORIZON, open_loop_windows, save_picture
 from wmtk.agent.saved_sizes import require_saved_sizes
-from wmtk.collect.env_setup import Playing
+from wmtk.collect.env_setup import EnvSetup
 from wmtk.datasets import Batch, Source
 from wmtk.errors import UsageError
 from wmtk.models.rssm import State
 from wmtk.models.schedules import Linear
 from wmtk.models.world_model import Inputs
 from wmtk.runs.baselines import store_baselines
-from wmtk.runs.data_sources import as_before, identity
+from wmtk.runs.data_sources import identity, restore_sources
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.model_spaces import require_same_observations
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_tensors import own_randomness
+from wmtk.runs.state_tensors import fork_rng
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.arguments import require_arguments
-from wmtk.training.loop import Loop, Report, Watch, existing_run, kept, train
+from wmtk.training.loop import Callbacks, Loop, Report, existing_run, resolve_resumed, train
 from wmtk.training.loop import TrainProgress as TrainProgress
 from wmtk.training.memory import exhaustion_explained
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.precision import settled
-from wmtk.training.presets import TrainingConfig
+from wmtk.training.precision import resolve_precision
 from wmtk.training.samplers import fixed_batches, make_sampler, require_same_spaces, require_window
 
 VAL_FRACTION = 0.1
@@ -46,7 +46,7 @@ def train_model(
     val_fraction: float | None = None,
     device: str = "cpu",
     resume: bool = False,
-    task: Playing | None = None,
+    task: EnvSetup | None = None,
     on_progress: Callable[[TrainProgress], None] = lambda _: None,
     on_note: Callable[[str], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
@@ -63,21 +63,21 @@ def train_model(
     sources = [Source.of(source) for source in sources]
     if not sources:
         raise UsageError("There is no data to train on.", "Give at least one dataset.")
-    config = settled(config, device)
+    config = resolve_precision(config, device)
     run = existing_run(out, "model", resume=resume)
     if run is not None:
         require_same_observations(run, config)
         require_saved_sizes(run, config)
-        sources = as_before(run, sources)
+        sources = restore_sources(run, sources)
     observations = config.data.observations(sources[0].dataset.schema)
     require_same_spaces(sources, observations.sources)
-    seed = int(kept(run, "seed", seed, 0))
-    fraction = float(kept(run, "val_fraction", val_fraction, VAL_FRACTION))
+    seed = int(resolve_resumed(run, "seed", seed, 0))
+    fraction = float(resolve_resumed(run, "val_fraction", val_fraction, VAL_FRACTION))
     sampler = make_sampler(config.data, sources, seed, val_fraction=fraction)
     require_window(config.data.length, sampler.sources)
-    count = config.cadence.held_out_batches if fraction else 0
+    count = config.logging.held_out_batches if fraction else 0
     held = fixed_batches(config.data, sources, seed, fraction, count)
-    wide = config.data.changed({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
+    wide = config.data.override({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
     (shown,) = fixed_batches(wide, sources, seed, fraction, 1)
     dataset = sources[0].dataset
     torch.manual_seed(seed)
@@ -93,7 +93,7 @@ def train_model(
         on_note(note)
     begun = run or Run.create(out, "model", config, about)
     stage = ModelStage(begun, config, trainer, held, lambda: shown)
-    loop = Loop(begun, config, stage, sampler, Watch(on_progress, stop, on_note))
+    loop = Loop(begun, config, stage, sampler, Callbacks(on_progress, stop, on_note))
     with exhaustion_explained(trainer, config.data):
         train(loop, begun, steps, resumed=run is not None)
     if begun.step >= steps:
@@ -128,32 +128,32 @@ class ModelStage:
     def report(self, metrics: Mapping[str, Tensor]) -> Report:
         values = self.trainer.report([metrics])
         named = {f"train/{name}": value for name, value in values.items()}
-        named["train/rate/model"] = self.trainer.rate
+        named["train/lr/model"] = self.trainer.rate
         return Report(named, self.trainer.terms(values))
 
     def look(
         self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
     ) -> float | None:
-        cadence = self._config.cadence
+        logging = self._config.logging
         loss = None
-        if self._held and (last or step % cadence.evaluate == 0):
+        if self._held and (last or step % logging.evaluate_every == 0):
             loss = self._evaluate(log, step)
-        if last or step % cadence.picture == 0:
+        if last or step % logging.image_every == 0:
             self._draw(log, step)
         return loss
 
     def _evaluate(self, log: MetricsLog, step: int) -> float:
         """Report the held-out loss."""
-        with own_randomness():
+        with fork_rng():
             inputs = (self.trainer.inputs(batch) for batch in self._held)
             values = self.trainer.report([self.trainer.evaluate(x, step) for x in inputs])
         log.scalars(step, {f"val/{name}": value for name, value in values.items()})
         return values["loss/total"]
 
     def _draw(self, log: MetricsLog, step: int) -> None:
-        """An open-loop picture of held-out windows or, without any, of some that are learnt."""
+        """An open-loop picture of held-out windows or, without any, of some that are learned."""
         side = "val" if self._held else "train"
-        with own_randomness():
+        with fork_rng():
             found = open_loop_windows(self.trainer.model, self.trainer.inputs(self._shown()))
         for key, windows in found.items():
             picture = windows.picture()
@@ -162,11 +162,11 @@ class ModelStage:
             save_picture(self._run.path / "pictures", key, step, picture)
 
     def advice(self) -> str:
-        rate = self._config.optimizer.rate
+        rate = self._config.optimizer.lr
         if isinstance(rate, Linear):
-            lower = rate.changed({"start": rate.start / 3, "end": rate.end / 3})
-            return f"--set 'optimizer.rate={json.dumps(lower.model_dump())}'"
-        return f"--set optimizer.rate={rate / 3:.1g}"
+            lower = rate.override({"start": rate.start / 3, "end": rate.end / 3})
+            return f"--set 'optimizer.lr={json.dumps(lower.model_dump())}'"
+        return f"--set optimizer.lr={rate / 3:.1g}"
 
     def tensors(self) -> dict[str, Tensor]:
         return self.trainer.tensors()

@@ -17,19 +17,19 @@ from wmtk.models.rssm import State
 from wmtk.models.schedules import LAST
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.state_tensors import module_tensors, optimizer_tensors
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.health import SpikeDetector, require_finite
 from wmtk.training.optim import Optimizer
-from wmtk.training.precision import make_scaler, set_up, settled
-from wmtk.training.presets import TrainingConfig
+from wmtk.training.precision import make_scaler, resolve_precision, set_up
 
 CONSTANT = 0.5 * math.log(2 * math.pi)  # that a Gaussian likelihood has per number, in nats
 
 
 class ModelTrainer:
-    """A world model and its optimiser for the spaces of a dataset."""
+    """A world model and its optimizer for the spaces of a dataset."""
 
     def __init__(self, config: TrainingConfig, schema: Schema, device: torch.device) -> None:
-        config = settled(config, device)
+        config = resolve_precision(config, device)
         self.device = device
         self.actions = ActionCodec(schema.action)
         self.observations = config.data.observations(schema)
@@ -60,7 +60,7 @@ class ModelTrainer:
 
     @torch.no_grad()
     def evaluate(self, inputs: Inputs, step: int) -> dict[str, Tensor]:
-        """The losses of a batch that is not learnt from, after an update.
+        """The losses of a batch that is not learned from, after an update.
 
         Scales are those at the end of their schedules, so that losses compare.
         """
@@ -139,7 +139,7 @@ class ModelTrainer:
         return {"scaler/model": torch.tensor([state["scale"], state["_growth_tracker"]])}
 
     def take_over(self, tensors: Mapping[str, Tensor]) -> None:
-        """Begin with a model that was saved, and with its optimiser if that was saved too."""
+        """Begin with a model that was saved, and with its optimizer if that was saved too."""
         if any(name.startswith("adam/model/") for name in tensors):
             self.restore(tensors)
         else:

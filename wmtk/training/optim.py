@@ -6,29 +6,10 @@ import math
 from collections.abc import Iterable
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from wmtk.config import Config
-from wmtk.models.schedules import Scale, value
-
-
-class OptimizerConfig(Config):
-    """Settings of one optimiser."""
-
-    rate: Scale
-    warmup: int = Field(0, ge=0)  # updates in which the rate rises from 0 to what `rate` says
-    eps: float = Field(1e-5, gt=0)
-    # Whether ε is added to √v before the bias correction of v, as Keras does and so the reference
-    # code. It then counts 1/√(1 − 0.999^t) times as much in update t: 32 times in the first one.
-    eps_before_correction: bool = False
-    clip: float = Field(100.0, gt=0)  # global norm of the gradient
-    # Every update multiplies the weights by 1 − decay, whatever the learning rate.
-    decay: float = Field(1e-6, ge=0, lt=1)
-
-    def rate_at(self, step: int) -> float:
-        """The learning rate of an update; the first is number 1."""
-        return value(self.rate, step) * min(1.0, step / self.warmup if self.warmup else 1.0)
+from wmtk.models.schedules import value
+from wmtk.runs.training_config import OptimizerConfig
 
 
 class Optimizer:
@@ -44,8 +25,8 @@ class Optimizer:
         self.scaler = scaler  # of the loss, for training in float16
         # A list: an iterator would be used up by the first of its several uses.
         self.parameters: list[Tensor] = list(parameters)
-        assert self.parameters, "nothing to optimise"
-        rate = value(config.rate, 0)
+        assert self.parameters, "nothing to optimize"
+        rate = value(config.lr, 0)
         # Fused: one pass over memory instead of a dozen.
         fused = all(weight.device.type in ("cpu", "cuda") for weight in self.parameters)
         self.adam = torch.optim.Adam(self.parameters, lr=rate, eps=config.eps, fused=fused)
@@ -64,12 +45,12 @@ class Optimizer:
         gradients = [weight.grad for weight in self.parameters if weight.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         for group in self.adam.param_groups:
-            group["lr"], group["eps"] = self.config.rate_at(step), self._eps(*group["betas"])
+            group["lr"], group["eps"] = self.config.lr_at(step), self._eps(*group["betas"])
         finite = bool(torch.isfinite(norm))
         if finite:
             nn.utils.clip_grads_with_norm_(self.parameters, self.config.clip, norm)
             with torch.no_grad():
-                torch._foreach_mul_(self.parameters, 1 - self.config.decay)
+                torch._foreach_mul_(self.parameters, 1 - self.config.weight_decay)
         if scaler is not None:
             scaler.step(self.adam)  # or not, after which it scales less
             scaler.update()

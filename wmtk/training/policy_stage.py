@@ -14,7 +14,7 @@ from wmtk.agent.batch_tensors import ActionCodec, to_inputs
 from wmtk.agent.compat import restore_world_model
 from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.collect import EvalReport, schema_of
-from wmtk.collect.env_setup import Playing
+from wmtk.collect.env_setup import EnvSetup
 from wmtk.collect.evaluator import EVALUATION
 from wmtk.datasets import Batch, Dataset, Schema, Source
 from wmtk.datasets.schema_match import require_fit
@@ -24,18 +24,26 @@ from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.baselines import store_baselines
 from wmtk.runs.checkpoint import Checkpoint
-from wmtk.runs.data_sources import as_before, identity
+from wmtk.runs.data_sources import identity, restore_sources
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.model_spaces import require_same_observations, spaces_of
 from wmtk.runs.replay import replay_of, was_played
 from wmtk.runs.run_directory import Run
 from wmtk.runs.state_tensors import module_tensors, naming
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.arguments import require_arguments
-from wmtk.training.loop import Loop, Report, TrainProgress, Watch, existing_run, kept, train
+from wmtk.training.loop import (
+    Callbacks,
+    Loop,
+    Report,
+    TrainProgress,
+    existing_run,
+    resolve_resumed,
+    train,
+)
 from wmtk.training.policy_trainer import PolicyTrainer
-from wmtk.training.precision import set_up, settled
-from wmtk.training.presets import TrainingConfig
-from wmtk.training.run_eval import examine, scores
+from wmtk.training.precision import resolve_precision, set_up
+from wmtk.training.run_eval import run_eval, scores
 from wmtk.training.samplers import make_sampler, require_same_spaces
 
 HAS_MODEL = ("model", "policy", "online")  # kinds of runs to take a world model from
@@ -52,7 +60,7 @@ def train_policy(
     seed: int | None = None,
     device: str = "cpu",
     resume: bool = False,
-    test: Playing | None = None,
+    test: EnvSetup | None = None,
     episodes: int = 10,
     on_progress: Callable[[TrainProgress], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
@@ -79,12 +87,12 @@ def train_policy(
     schema = Schema.from_json(origin.about["schema"])
     seen, _ = spaces_of(origin)
     if run is not None:
-        chosen = as_before(run, chosen)
+        chosen = restore_sources(run, chosen)
     for source in chosen:
         names = f"The model of {origin.path} and {source.dataset.path}"
         require_fit(seen, source.dataset.schema, names)
     require_same_spaces(chosen, seen.obs)
-    seed = int(kept(run, "seed", seed, 0))
+    seed = int(resolve_resumed(run, "seed", seed, 0))
     sampler = make_sampler(settings.data, chosen, seed)
     saved = origin.checkpoints.load(at)
     if run is not None and origin is not run:
@@ -96,7 +104,7 @@ def train_policy(
         dice = [test.seed, EVALUATION]
         policy = ActorPolicy(
             model,
-            stage.trainer.behaviour,
+            stage.trainer.behavior,
             schema,
             observations=stage.observations,
             sample=False,
@@ -104,7 +112,7 @@ def train_policy(
         )
         spaces = schema_of(test.task)
         tested = test.as_long_as(chosen)
-        stage.examine = lambda: examine(tested, spaces, policy, episodes)
+        stage.examine = lambda: run_eval(tested, spaces, policy, episodes)
     about = {
         "seed": seed,
         "data": [identity(source) for source in chosen],
@@ -114,9 +122,9 @@ def train_policy(
     }
     begun = run or Run.create(out, "policy", settings, about)
     if run is None:
-        for name, (old, new) in origin.settings.differences(settings).items():
+        for name, (old, new) in origin.settings.diff(settings).items():
             on_note(f"{name} is {new}; it was {old}.")
-    loop = Loop(begun, settings, stage, sampler, Watch(on_progress, stop, on_note))
+    loop = Loop(begun, settings, stage, sampler, Callbacks(on_progress, stop, on_note))
     train(loop, begun, steps, resumed=run is not None)
     if begun.step >= steps:
         store_baselines(begun, chosen, test)
@@ -160,11 +168,11 @@ def data_of(run: Run) -> list[Source]:
 
 def _require_same_model(origin: Run, settings: TrainingConfig) -> None:
     require_same_observations(origin, settings)
-    if changed := origin.settings.model.differences(settings.model):
+    if changed := origin.settings.model.diff(settings.model):
         name, (old, new) = next(iter(changed.items()))
         raise ConfigError(
             f"model.{name} is {old} in {origin.path}; it cannot be {new}.",
-            "The world model is trained already: set behaviour.*, data.* and cadence.* only.",
+            "The world model is trained already: set behavior.*, data.* and logging.* only.",
         )
 
 
@@ -184,7 +192,7 @@ def frozen_model(
 ) -> WorldModel:
     """The world model of a checkpoint, which nobody is to train."""
     codec = ActionCodec(schema.action)
-    config = settled(config, device)
+    config = resolve_precision(config, device)
     specs = config.data.observations(schema).specs
     model = WorldModel(config.model, specs, codec.size).to(device)
     model.requires_grad_(False).eval()
@@ -203,7 +211,7 @@ class PolicyStage:
         self._model = model
         self._codec = ActionCodec(schema.action)
         self.observations = config.data.observations(schema)
-        self.trainer = PolicyTrainer(config.behaviour, model, actions_of(schema.action))
+        self.trainer = PolicyTrainer(config.behavior, model, actions_of(schema.action))
         # Plays a test at the end; None if it was interrupted.
         self.examine: Callable[[], EvalReport | None] | None = None
 
@@ -244,7 +252,7 @@ class PolicyStage:
 
     def advice(self) -> str:
         rates = self.trainer.rates.items()
-        return " ".join(f"--set behaviour.{name}.rate={rate / 3:.1g}" for name, rate in rates)
+        return " ".join(f"--set behavior.{name}.rate={rate / 3:.1g}" for name, rate in rates)
 
     def tensors(self) -> dict[str, Tensor]:
         return module_tensors("model", self._model) | self.trainer.tensors()

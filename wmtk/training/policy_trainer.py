@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from wmtk.config import Config, Depth, Width
+from wmtk.agent.actor_networks import ENSEMBLE, EXPLORER, TASK
 from wmtk.errors import RunError
 from wmtk.models.actions import Actions
-from wmtk.models.actor_critic import Behaviour, Objective
-from wmtk.models.ensemble import Ensemble, novelty, penalised
-from wmtk.models.imagination import Dream, Starts
+from wmtk.models.actor_critic import ActorCritic, Objective
+from wmtk.models.ensemble import Ensemble, novelty, penalized
+from wmtk.models.imagination import StartStates, Trajectory
 from wmtk.models.rssm import State
-from wmtk.models.schedules import Scale, Schedule, value
+from wmtk.models.schedules import value
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.state_tensors import (
     module_tensors,
@@ -26,47 +24,20 @@ from wmtk.runs.state_tensors import (
     restore_optimizer,
     saved_count,
 )
-from wmtk.training.ensemble_trainer import EnsembleConfig, EnsembleTrainer
+from wmtk.runs.training_config import BehaviorConfig
+from wmtk.training.ensemble_trainer import EnsembleTrainer
 from wmtk.training.health import require_finite
-from wmtk.training.optim import Optimizer, OptimizerConfig
-
-TASK, EXPLORER, ENSEMBLE = "behaviour", "explorer", "ensemble"  # in the names of what is saved
-
-
-class BehaviourConfig(Config):
-    """Networks and learning of actor and critic. The defaults are the paper's for Atari.
-
-    The discount γ is the model's: model.discount.
-    """
-
-    layers: Depth = 4
-    units: Width = 400
-    horizon: int = Field(15, ge=1)  # H
-    starts: int | None = Field(None, ge=1)  # N: drawn from each batch; null takes all its rows
-    trace: float = Field(0.95, ge=0, le=1)  # λ
-    # ρ: 1 is Reinforce, 0 is backpropagation through the dynamics; null is 1 for discrete actions
-    # and 0 for the others.
-    reinforce: Schedule | None = 1.0
-    entropy: Scale = 1e-3  # η
-    long_term_entropy: bool = False  # whether the entropy of later actions counts as a reward
-    slow_every: int = Field(100, ge=1)  # updates after which the slow critic is a new copy
-    # P: what a unit of disagreement (wmtk.models.ensemble) takes off the imagined reward.
-    penalty: float = Field(0.0, ge=0)
-    # Whether there is a second actor, which is rewarded by disagreement and nothing else.
-    explore: Literal["disagreement"] | None = None
-    ensemble: EnsembleConfig = EnsembleConfig()  # for these two; without them there is none
-    actor: OptimizerConfig = OptimizerConfig(rate=4e-5)
-    critic: OptimizerConfig = OptimizerConfig(rate=1e-4)
+from wmtk.training.optim import Optimizer
 
 
 class PolicyTrainer:
-    """An actor and a critic with their optimisers, for the states of a world model.
+    """An actor and a critic with their optimizers, for the states of a world model.
 
     The model is only looked at: it may be frozen, or be trained by someone else in between. Where
     the settings ask for it, an ensemble learns how far the data goes, and a second actor explores.
     """
 
-    def __init__(self, config: BehaviourConfig, model: WorldModel, actions: Actions) -> None:
+    def __init__(self, config: BehaviorConfig, model: WorldModel, actions: Actions) -> None:
         self.config, self.model, self.actions = config, model, actions
         self._task = _Learner(TASK, config, model, actions)
         self._ensemble = self._explorer = None
@@ -77,38 +48,38 @@ class PolicyTrainer:
             self._explorer = _Learner(EXPLORER, config, model, actions)
 
     @property
-    def behaviour(self) -> Behaviour:
+    def behavior(self) -> ActorCritic:
         """The actor of the task, and its critics."""
-        return self._task.behaviour
+        return self._task.behavior
 
     @property
-    def explorer(self) -> Behaviour | None:
+    def explorer(self) -> ActorCritic | None:
         """The actor that goes where the ensemble disagrees, and its critics."""
-        return None if self._explorer is None else self._explorer.behaviour
+        return None if self._explorer is None else self._explorer.behavior
 
     @property
     def ensemble(self) -> Ensemble | None:
         """The predictors that tell how far the data goes."""
         return None if self._ensemble is None else self._ensemble.ensemble
 
-    def starts(self, post: State, inputs: Inputs) -> Starts:
+    def starts(self, post: State, inputs: Inputs) -> StartStates:
         """States (B, T, …) of a batch to imagine from: rows that are no padding, all or some."""
         rows = inputs.mask.nonzero()  # (N, 2)
-        wanted = self.config.starts
+        wanted = self.config.imagination_starts
         if wanted is not None and wanted < len(rows):
             rows = rows[torch.randperm(len(rows), device=rows.device)[:wanted]]
         b, t = rows.unbind(-1)
         # Ends of episodes too: the critic has to know that nothing comes after them.
         discount = self.model.config.discount * (1 - inputs.terminal[b, t].float())
-        return Starts(State(*(part.detach()[b, t] for part in post)), discount)
+        return StartStates(State(*(part.detach()[b, t] for part in post)), discount)
 
     def objective(self, step: int) -> Objective:
         """What the settings say at a step."""
         config = self.config
-        rho = float(self.actions.discrete) if config.reinforce is None else config.reinforce
+        rho = float(self.actions.discrete) if config.reinforce_mix is None else config.reinforce_mix
         return Objective(
             horizon=config.horizon,
-            trace=config.trace,
+            trace=config.lambda_,
             reinforce=value(rho, step),
             entropy=value(config.entropy, step),
             long_term_entropy=config.long_term_entropy,
@@ -119,26 +90,26 @@ class PolicyTrainer:
         metrics = {} if self._ensemble is None else self._ensemble.update(post, inputs, step)
         return metrics | self.update(self.starts(post, inputs), step)
 
-    def update(self, starts: Starts, step: int) -> dict[str, Tensor]:
+    def update(self, starts: StartStates, step: int) -> dict[str, Tensor]:
         """One gradient step of each actor and critic; what to log. The ensemble stays as it is."""
         objective = self.objective(step)
-        metrics = self._task.update(starts, objective, step, self._penalised)
+        metrics = self._task.update(starts, objective, step, self._penalized)
         if self._explorer is not None:
             metrics |= self._explorer.update(starts, objective, step, self._novel)
         return metrics
 
-    def _penalised(self, dream: Dream) -> tuple[Tensor, dict[str, Tensor]]:
+    def _penalized(self, dream: Trajectory) -> tuple[Tensor, dict[str, Tensor]]:
         if not self.config.penalty:
             return dream.reward, {}
         doubt = self._doubt(dream)
         metrics = {"disagreement/imagined": doubt.detach().mean()}
-        return penalised(dream, doubt, self.config.penalty), metrics
+        return penalized(dream, doubt, self.config.penalty), metrics
 
-    def _novel(self, dream: Dream) -> tuple[Tensor, dict[str, Tensor]]:
+    def _novel(self, dream: Trajectory) -> tuple[Tensor, dict[str, Tensor]]:
         doubt = self._doubt(dream)
         return novelty(dream, doubt), {"disagreement/imagined": doubt.detach().mean()}
 
-    def _doubt(self, dream: Dream) -> Tensor:
+    def _doubt(self, dream: Trajectory) -> Tensor:
         assert self._ensemble is not None, self.config
         return self._ensemble.judge(dream)
 
@@ -157,7 +128,7 @@ class PolicyTrainer:
     @property
     def modules(self) -> dict[str, nn.Module]:
         """The networks that are trained, by the names under which they are saved."""
-        found = {TASK: self.behaviour, ENSEMBLE: self.ensemble, EXPLORER: self.explorer}
+        found = {TASK: self.behavior, ENSEMBLE: self.ensemble, EXPLORER: self.explorer}
         return {name: module for name, module in found.items() if module is not None}
 
     @property
@@ -174,7 +145,7 @@ class PolicyTrainer:
         if missing := [name for name in self._parts if name not in found]:
             raise RunError(
                 f"What was saved has no {missing[0]}, which these settings need.",
-                "Start a new run: behaviour.penalty and behaviour.explore cannot begin later.",
+                "Start a new run: behavior.penalty and behavior.explore cannot begin later.",
             )
 
     def take_over(self, tensors: Mapping[str, Tensor]) -> set[str]:
@@ -185,49 +156,49 @@ class PolicyTrainer:
         return there
 
 
-Judge = Callable[[Dream], tuple[Tensor, dict[str, Tensor]]]  # rewards (H, N), and what to log
+Judge = Callable[[Trajectory], tuple[Tensor, dict[str, Tensor]]]  # rewards (H, N), and what to log
 
 
 class _Learner:
-    """One actor with its critics and their optimisers."""
+    """One actor with its critics and their optimizers."""
 
     def __init__(
-        self, name: str, config: BehaviourConfig, model: WorldModel, actions: Actions
+        self, name: str, config: BehaviorConfig, model: WorldModel, actions: Actions
     ) -> None:
         self._name, self._config, self._model = name, config, model
-        behaviour = Behaviour(model.rssm.feat_size, actions, config.layers, config.units)
-        self.behaviour = behaviour.to(next(model.parameters()).device)
-        self.actor = Optimizer(config.actor, self.behaviour.actor.parameters())
-        self.critic = Optimizer(config.critic, self.behaviour.critic.parameters())
+        behavior = ActorCritic(model.rssm.feat_size, actions, config.layers, config.units)
+        self.behavior = behavior.to(next(model.parameters()).device)
+        self.actor = Optimizer(config.actor, self.behavior.actor.parameters())
+        self.critic = Optimizer(config.critic, self.behavior.critic.parameters())
         self._updates = 0
 
     def update(
-        self, starts: Starts, objective: Objective, step: int, judge: Judge
+        self, starts: StartStates, objective: Objective, step: int, judge: Judge
     ) -> dict[str, Tensor]:
-        if self._updates % self._config.slow_every == 0:
-            self.behaviour.renew_slow()
+        if self._updates % self._config.target_update_every == 0:
+            self.behavior.renew_slow()
         self._updates += 1
-        dream = self.behaviour.imagine(self._model, starts, objective)
+        dream = self.behavior.imagine(self._model, starts, objective)
         reward, judged = judge(dream)
-        actor_loss, critic_loss, metrics = self.behaviour.losses(dream, objective, reward)
+        actor_loss, critic_loss, metrics = self.behavior.losses(dream, objective, reward)
         metrics |= judged
-        require_finite(step, metrics, {}, self.behaviour)
+        require_finite(step, metrics, {}, self.behavior)
         metrics["gradient/actor"] = self.actor.update(actor_loss, step)
         metrics["gradient/critic"] = self.critic.update(critic_loss, step)
         norms = {name: metrics[name] for name in ("gradient/actor", "gradient/critic")}
-        require_finite(step, norms, {}, self.behaviour)
+        require_finite(step, norms, {}, self.behavior)
         return {f"{self._prefix('/')}{name}": value for name, value in metrics.items()}
 
     def tensors(self) -> dict[str, Tensor]:
         return {
-            **module_tensors(self._name, self.behaviour),
+            **module_tensors(self._name, self.behavior),
             **optimizer_tensors(f"adam/{self._prefix('_')}actor", self.actor.adam),
             **optimizer_tensors(f"adam/{self._prefix('_')}critic", self.critic.adam),
             f"{self._name}_updates": torch.tensor(self._updates),
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        restore_module(self._name, self.behaviour, tensors)
+        restore_module(self._name, self.behavior, tensors)
         restore_optimizer(f"adam/{self._prefix('_')}actor", self.actor.adam, tensors)
         restore_optimizer(f"adam/{self._prefix('_')}critic", self.critic.adam, tensors)
         self._updates = saved_count(f"{self._name}_updates", tensors)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from wmtk.errors import UsageError
 from wmtk.models.rssm import RSSM
-from wmtk.training.presets import TrainingConfig
+from wmtk.runs.training_config import TrainingConfig
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 BACKEND = "inductor"
@@ -23,13 +23,13 @@ COMPILERS = ("c++", "g++", "clang++")
 _SMALL = 24  # depth of the convolutions: with less, shorter numbers spare little or nothing
 
 
-def settled(config: TrainingConfig, device: torch.device | str) -> TrainingConfig:
+def resolve_precision(config: TrainingConfig, device: torch.device | str) -> TrainingConfig:
     """The same settings, with what `auto` is for this model on this machine."""
     if config.precision != "auto":
         return config
     on_cpu = torch.device(device).type == "cpu"
-    shorter = on_cpu and config.model.depth >= _SMALL and fast_bfloat16()
-    return config.changed({"precision": "bfloat16" if shorter else "float32"})
+    shorter = on_cpu and config.model.cnn_depth >= _SMALL and fast_bfloat16()
+    return config.override({"precision": "bfloat16" if shorter else "float32"})
 
 
 def fast_bfloat16() -> bool:

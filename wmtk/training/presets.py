@@ -7,38 +7,18 @@ set of changes to a preset. docs/dreamerv2.md says where each number comes from.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from wmtk.config import Config, nearest
+from wmtk.config import nearest
 from wmtk.errors import ConfigError
-from wmtk.models.world_model import WorldModelConfig
-from wmtk.training.cadence import Cadence
-from wmtk.training.online_config import OnlineConfig
-from wmtk.training.optim import OptimizerConfig
-from wmtk.training.policy_trainer import BehaviourConfig
-from wmtk.training.samplers import DataConfig
-
-
-class TrainingConfig(Config):
-    """All settings: of a world model, of an actor and a critic inside of it, and of playing."""
-
-    model: WorldModelConfig = WorldModelConfig()
-    optimizer: OptimizerConfig = OptimizerConfig(rate=2e-4)
-    behaviour: BehaviourConfig = BehaviourConfig()
-    data: DataConfig = DataConfig()
-    cadence: Cadence = Cadence()
-    online: OnlineConfig = OnlineConfig()
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    compile: bool = False
-    preset: str | None = None  # which one these settings began with
-
+from wmtk.runs.training_config import TrainingConfig
 
 Changes = Mapping[str, Any]
 
 # The paper's agents were trained with Keras, which places Adam's ε in another way than torch.
 _PAPER: Changes = {
     f"{name}.eps_before_correction": True
-    for name in ("optimizer", "behaviour.actor", "behaviour.critic", "behaviour.ensemble")
+    for name in ("optimizer", "behavior.actor", "behavior.critic", "behavior.ensemble")
 }
 
 _DMC: Changes = {
@@ -49,14 +29,14 @@ _DMC: Changes = {
     "model.free_nats": 1.0,
     "model.discount": 0.99,
     "model.discount_scale": 0.0,  # episodes only end by their time limit
-    "optimizer.rate": 3e-4,
-    "behaviour.reinforce": 0.0,
-    "behaviour.entropy": 1e-4,
-    "behaviour.actor.rate": 8e-5,
-    "behaviour.critic.rate": 8e-5,
+    "optimizer.lr": 3e-4,
+    "behavior.reinforce_mix": 0.0,
+    "behavior.entropy": 1e-4,
+    "behavior.actor.lr": 8e-5,
+    "behavior.critic.lr": 8e-5,
     "online.prefill": 1000,
     "online.pretrain": 100,
-    "online.every": 5,
+    "online.train_every": 5,
     "online.evaluate": 10_000,
 }
 
@@ -66,9 +46,9 @@ PRESETS: Mapping[str, Changes] = {
     "atari": _ATARI,
     "montezuma": {**_ATARI, "model.discount": 0.99},
     "dmc_vision": _DMC,
-    "humanoid": {**_DMC, "model.kl_scale": 2.0, "behaviour.entropy": 1e-5},
+    "humanoid": {**_DMC, "model.kl_scale": 2.0, "behavior.entropy": 1e-5},
     "tiny": {
-        "model.depth": 8,
+        "model.cnn_depth": 8,
         "model.layers": 2,
         "model.units": 128,
         "model.rssm.deter": 128,
@@ -80,20 +60,20 @@ PRESETS: Mapping[str, Changes] = {
         "model.discount": 0.95,
         # At such a rate codes may be stuck before decoders know what the background looks like.
         "model.start_at_mean": True,
-        "optimizer.rate": 1e-3,
+        "optimizer.lr": 1e-3,
         "optimizer.warmup": 300,
-        "behaviour.layers": 2,
-        "behaviour.units": 128,
-        "behaviour.horizon": 8,
-        "behaviour.reinforce": None,
-        "behaviour.actor.rate": 3e-4,
-        "behaviour.critic.rate": 3e-4,
+        "behavior.layers": 2,
+        "behavior.units": 128,
+        "behavior.horizon": 8,
+        "behavior.reinforce_mix": None,
+        "behavior.actor.lr": 3e-4,
+        "behavior.critic.lr": 3e-4,
         # Many small updates: for the same time on two cores they teach as much as few large ones.
         "data.batch_size": 5,
         "data.length": 8,
         "online.prefill": 1000,
         "online.pretrain": 100,
-        "online.every": 1,
+        "online.train_every": 1,
         "online.envs": 4,
         "online.evaluate": 1000,
         "online.episodes": 10,
@@ -107,12 +87,12 @@ def _schedules(every: float) -> Changes:
     """The schedules in updates, where there is one every so many agent steps."""
     steps = max(round(ANNEALED / every), 1)
     return {
-        "behaviour.entropy": {"start": 3e-3, "end": 3e-4, "steps": steps},
-        "behaviour.reinforce": {"start": 0.9, "end": 1.0, "steps": steps},
+        "behavior.entropy": {"start": 3e-3, "end": 3e-4, "steps": steps},
+        "behavior.reinforce_mix": {"start": 0.9, "end": 1.0, "steps": steps},
     }
 
 
-# What depends on `online.every` is a function of it.
+# What depends on `online.train_every` is a function of it.
 ABLATIONS: Mapping[str, Changes | Callable[[float], Changes]] = {
     "no-layer-norm": {"model.rssm.layer_norm": False},
     "no-reward-gradients": {"model.reward_gradients": False},
@@ -120,9 +100,9 @@ ABLATIONS: Mapping[str, Changes | Callable[[float], Changes]] = {
     "no-discrete-latents": {"model.rssm.latent": "gaussian"},
     "no-kl-balancing": {"model.kl_balance": None},
     "binary-latents": {"model.rssm.latent": "binary"},
-    "no-policy-reinforce": {"behaviour.reinforce": 0.0},
-    "long-term-entropy": {"behaviour.long_term_entropy": True},
-    "mixed-gradients": {"behaviour.reinforce": 0.9},
+    "no-policy-reinforce": {"behavior.reinforce_mix": 0.0},
+    "long-term-entropy": {"behavior.long_term_entropy": True},
+    "mixed-gradients": {"behavior.reinforce_mix": 0.9},
     "random-data": {"online.actor": "random"},
     "schedules": _schedules,
 }
@@ -141,8 +121,8 @@ def training_config(
     preset: str = "atari", ablations: Sequence[str] = (), overrides: Changes | None = None
 ) -> TrainingConfig:
     """A preset with ablations and single settings applied, in this order."""
-    config = TrainingConfig(preset=preset).changed(_named("preset", PRESETS, preset))
-    return altered(config, ablations, overrides or {})
+    config = TrainingConfig(preset=preset).override(_named("preset", PRESETS, preset))
+    return with_overrides(config, ablations, overrides or {})
 
 
 def with_preset(stored: TrainingConfig, preset: str) -> tuple[TrainingConfig, list[str]]:
@@ -155,17 +135,19 @@ def with_preset(stored: TrainingConfig, preset: str) -> tuple[TrainingConfig, li
     if stored.preset is None or stored.preset not in PRESETS:
         return stored, list(stored.changes_from(config))
     given = stored.changes_from(training_config(stored.preset))
-    return config.changed(given), list(given)
+    return config.override(given), list(given)
 
 
-def altered(config: TrainingConfig, ablations: Sequence[str], overrides: Changes) -> TrainingConfig:
+def with_overrides(
+    config: TrainingConfig, ablations: Sequence[str], overrides: Changes
+) -> TrainingConfig:
     """Settings with ablations and single settings applied, in this order."""
     if "preset" in overrides:
         raise ConfigError("A preset is no single setting.", "Choose one with --preset.")
     # An ablation goes by the pace that is in use in the end, though single settings come after it.
     pace = {name: new for name, new in overrides.items() if name.partition(".")[0] == "online"}
-    every = config.changed(pace).online.every
+    every = config.override(pace).online.train_every
     for name in ablations:
         ablation = _named("ablation", ABLATIONS, name)
-        config = config.changed(ablation(every) if callable(ablation) else ablation)
-    return config.changed(overrides)
+        config = config.override(ablation(every) if callable(ablation) else ablation)
+    return config.override(overrides)

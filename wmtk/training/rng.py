@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from wmtk.runs.state_tensors import own_randomness, random_tensors, restore_random
+from wmtk.runs.state_tensors import fork_rng, random_tensors, restore_random
 
 
-class Stream:
+class RngState:
     """Goes on where it stopped, whatever others have drawn in between."""
 
     def __init__(self) -> None:
@@ -30,6 +30,6 @@ class Stream:
     def restore(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         start = f"stream/{name}/"
         saved = {key.removeprefix(start): x for key, x in tensors.items() if key.startswith(start)}
-        with own_randomness():
+        with fork_rng():
             restore_random(saved)  # raises if they are no states
         self._state |= saved

@@ -1,4 +1,4 @@
-"""Playing the task with the policy as it is, to see how good it has become."""
+"""EnvSetup the task with the policy as it is, to see how good it has become."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from statistics import fmean, pstdev
 import numpy as np
 
 from wmtk.agent.actor_policy import ActorPolicy
-from wmtk.agent.introspection import ActorMind
+from wmtk.agent.introspection import ActorIntrospector
 from wmtk.collect import EvalReport, PlayProgress, evaluate
-from wmtk.collect.env_setup import Playing
+from wmtk.collect.env_setup import EnvSetup
 from wmtk.datasets import Schema
-from wmtk.scores import summarise_returns
+from wmtk.scores import summarize_returns
 
 ENVS = 10  # that play side by side at most
 CONFIRMATION = int.from_bytes(b"confirm")
 
 
-def examine(
-    playing: Playing,
+def run_eval(
+    playing: EnvSetup,
     schema: Schema,
     policy: ActorPolicy,
     episodes: int,
@@ -42,7 +42,7 @@ def examine(
         workers=playing.workers,
         timeout=playing.timeout,
         schema=schema,
-        mind=ActorMind(policy),
+        mind=ActorIntrospector(policy),
         longest=playing.longest,
         on_progress=watch,
         on_message=playing.on_message,
@@ -65,7 +65,7 @@ def confirmed(report: EvalReport) -> dict[str, float]:
 
 
 def _interval(name: str, report: EvalReport) -> dict[str, float]:
-    summary = summarise_returns(report.returns)
+    summary = summarize_returns(report.returns)
     if summary.low is None or summary.high is None:
         return {}
     return {f"{name}_low": summary.low, f"{name}_high": summary.high}

@@ -4,49 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
-
-from wmtk.config import Config
-from wmtk.datasets import Batch, Schema, SequenceSampler, Source, all_of, split
+from wmtk.datasets import Batch, SequenceSampler, Source, all_of, split
 from wmtk.datasets.schema_match import require_fit
 from wmtk.errors import UsageError
-from wmtk.observations import IMAGE_SIZE, ObsCodec, key_names
+from wmtk.runs.training_config import DataConfig
 
 _MIB = 2**20
-
-
-# The settings of `DataConfig` that a trained model is bound to.
-OBSERVATIONS = ("image_size", "obs_keys", "as_image", "as_vector", "image_range")
-Names = Annotated[tuple[str, ...], BeforeValidator(key_names)]
-
-
-class DataConfig(Config):
-    """How batches are drawn."""
-
-    batch_size: int = Field(50, ge=1)  # B
-    length: int = Field(50, ge=2)  # L
-    uniform_over: Literal["episodes", "steps"] = "episodes"
-    memory_mb: int = Field(512, ge=0)  # decoded data that is kept
-    # What a model sees of the observations; it acts, and is looked at, with the same.
-    image_size: int = Field(IMAGE_SIZE, ge=1)  # images of other sizes are resized to it
-    obs_keys: Names = ()  # the keys to use, or with a "-" before them to leave out; empty: all
-    as_image: Names = ()  # keys of small images, which are learned as vectors otherwise
-    as_vector: Names = ()  # keys of images that are learned as vectors
-    # Black and white in images of floats or integers whose space has no bounds.
-    image_range: tuple[float, float] | None = None
-
-    def observations(self, schema: Schema) -> ObsCodec:
-        """Rows of such data → what a model takes."""
-        return ObsCodec(
-            schema.obs,
-            image_size=self.image_size,
-            obs_keys=self.obs_keys,
-            as_image=self.as_image,
-            as_vector=self.as_vector,
-            image_range=self.image_range,
-        )
 
 
 def make_sampler(
@@ -76,10 +40,10 @@ def fixed_batches(
 ) -> list[Batch]:
     """The first batches of what is held out: always the same ones, so that losses compare.
 
-    With a fraction of 0, nothing is, and they are of what is learnt.
+    With a fraction of 0, nothing is, and they are of what is learned.
     """
     # They are drawn once: what is decoded on the way need not be kept.
-    frugal = config.changed({"memory_mb": 0})
+    frugal = config.override({"memory_mb": 0})
     held_out = fraction > 0
     sampler = make_sampler(frugal, sources, seed, val_fraction=fraction, held_out=held_out)
     return [sampler.sample(number) for number in range(count)]

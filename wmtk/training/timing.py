@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Parts:
+class Timer:
     """Seconds spent in the named parts of a process, which do not overlap."""
 
     def __init__(self) -> None:

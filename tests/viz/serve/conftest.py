@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmtk.agent.outputs import Glimpse, Mind
+from wmtk.agent.outputs import LatentState, Prediction
 from wmtk.collect import RandomPolicy, collect, dataset_for
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
 from wmtk.viz.held_out import held_out
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.catalog import Catalogue, DataEntry, RunEntry, Target
+from wmtk.viz.serve.catalog import Catalog, DataEntry, RunEntry, Target
 from wmtk.viz.serve.server import Server
 
 TASK = "wmtk/Catch-v0"
@@ -43,32 +43,34 @@ class Toy:
     def prepared(self, obs: Any) -> Any:
         return obs
 
-    def see(self, batch: Any, seed: list[int]) -> Mind:
+    def see(self, batch: Any, seed: list[int]) -> LatentState:
         self.seen_rows.append(batch.reward.shape[1])
-        return Mind(np.array([[0, 20]], np.float32), self._codes(1, seed))
+        return LatentState(np.array([[0, 20]], np.float32), self._codes(1, seed))
 
-    def open(self, seed: list[int], temperature: float = 1.0) -> Mind:
-        return Mind(np.array([[0, 40]], np.float32), self._codes(1, seed))
+    def open(self, seed: list[int], temperature: float = 1.0) -> LatentState:
+        return LatentState(np.array([[0, 40]], np.float32), self._codes(1, seed))
 
     def _codes(self, futures: int, seed: list[int]) -> Any:
         rng = np.random.default_rng(seed)
         return rng.integers(0, CLASSES, (futures, VARIABLES)).astype(np.int16)
 
-    def step(self, mind: Mind, actions: Any, *, seed: list[int], temperature: float = 1.0) -> Mind:
+    def step(
+        self, mind: LatentState, actions: Any, *, seed: list[int], temperature: float = 1.0
+    ) -> LatentState:
         moved = mind.deter + np.stack([np.ones(len(actions)), 2.0 * (actions - 1)], 1)
         moved[:, 1] = np.clip(moved[:, 1], 0, 56)
         codes = self._codes(len(actions), seed)
         if temperature == 0:
             codes[:] = 0
-        return Mind(moved.astype(np.float32), codes)
+        return LatentState(moved.astype(np.float32), codes)
 
-    def act(self, mind: Mind, *, seed: list[int], sample: bool = True) -> Any:
+    def act(self, mind: LatentState, *, seed: list[int], sample: bool = True) -> Any:
         return np.full(len(mind.deter), 2)
 
-    def learnt(self, reward: float) -> float:
+    def learned(self, reward: float) -> float:
         return reward
 
-    def show(self, mind: Mind) -> dict[str, Any]:
+    def decode(self, mind: LatentState) -> dict[str, Any]:
         image = np.zeros((len(mind.deter), 64, 64, 1), np.uint8)
         for future, (deter, codes) in enumerate(zip(mind.deter, mind.codes, strict=True)):
             left = int(deter[1])
@@ -76,13 +78,13 @@ class Toy:
             image[future, 4:8, : int(deter[0]) % 64 + 1] = 200
         return {"image": image}
 
-    def look(self, mind: Mind) -> Glimpse:
+    def look(self, mind: LatentState) -> Prediction:
         if (mind.codes >= CLASSES).any():  # as a real model
             raise RuntimeError("Class values must be smaller than num_classes.")
         S = len(mind.deter)
         prior = np.full((S, VARIABLES, CLASSES), 1 / CLASSES, np.float32)
-        return Glimpse(
-            obs=self.show(mind),
+        return Prediction(
+            obs=self.decode(mind),
             reward=(mind.deter[:, 0] % 10 == 9).astype(np.float32),
             discount=np.full(S, 0.99, np.float32),
             value=mind.deter[:, 1] / 10 if self.acts else None,
@@ -101,8 +103,8 @@ def catch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def make_catalogue(catch: Path, tmp_path: Path) -> Callable[..., Catalogue]:
-    def make(*, record: bool = False, acts: bool = True, runs: int = 1) -> Catalogue:
+def make_catalog(catch: Path, tmp_path: Path) -> Callable[..., Catalog]:
+    def make(*, record: bool = False, acts: bool = True, runs: int = 1) -> Catalog:
         dataset, task = Dataset.open(catch), resolve(TASK)
         about = {"env": task.settings, "data": [], "created": "2026-01-01T00:00:00"}
         entries = [
@@ -123,18 +125,18 @@ def make_catalogue(catch: Path, tmp_path: Path) -> Callable[..., Catalogue]:
         if record:
             kept = dataset_for(task, tmp_path / "mine.zarr", store_info=["ball"])
             target = Target(task, kept, seed=5)
-        return Catalogue(entries, [DataEntry("catch.zarr", dataset)], target)
+        return Catalog(entries, [DataEntry("catch.zarr", dataset)], target)
 
     return make
 
 
 @pytest.fixture
-def serve(make_catalogue: Callable[..., Catalogue]) -> Iterator[Callable[..., Server]]:
+def serve(make_catalog: Callable[..., Catalog]) -> Iterator[Callable[..., Server]]:
     """Start servers in threads; they are stopped at the end."""
     running: list[tuple[Server, threading.Thread]] = []
 
-    def start(catalogue: Catalogue | None = None, **options: Any) -> Server:
-        server = Server(catalogue or make_catalogue(), "127.0.0.1", 0, **options)
+    def start(catalog: Catalog | None = None, **options: Any) -> Server:
+        server = Server(catalog or make_catalog(), "127.0.0.1", 0, **options)
         thread = threading.Thread(target=server.run)
         thread.start()
         running.append((server, thread))

@@ -25,8 +25,8 @@ NO_FILTER = {
 
 
 @pytest.fixture
-def entry(make_catalogue):
-    return make_catalogue().data("d0")
+def entry(make_catalog):
+    return make_catalog().data("d0")
 
 
 def pixels(data: bytes):

@@ -17,8 +17,8 @@ from wmtk.viz.serve.protocol import Frame
 
 
 @pytest.fixture
-def engine(make_catalogue):
-    made = Engine(make_catalogue())
+def engine(make_catalog):
+    made = Engine(make_catalog())
     yield made
     made.stop()
 

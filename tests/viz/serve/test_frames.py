@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 
-from wmtk.agent.outputs import Glimpse, Mind
+from wmtk.agent.outputs import LatentState, Prediction
 from wmtk.datasets import Schema
 from wmtk.spaces import ArraySpec
 from wmtk.viz.serve.frame_painter import Painter, code_tile
@@ -16,11 +16,11 @@ from wmtk.viz.serve.protocol import Frame, dump
 ACTION = ArraySpec("discrete", (), "int64", 0, 1)
 
 
-def glimpse(obs, latent_shape=(2, 3, 4)) -> Glimpse:
+def glimpse(obs, latent_shape=(2, 3, 4)) -> Prediction:
     S = latent_shape[0]
     zeros = np.zeros(S, np.float32)
     prior = np.full(latent_shape, 0.25, np.float32)
-    return Glimpse(obs, zeros, zeros, None, prior, zeros)
+    return Prediction(obs, zeros, zeros, None, prior, zeros)
 
 
 def test_numbers_are_shown_where_there_are_no_pictures() -> None:
@@ -32,7 +32,7 @@ def test_numbers_are_shown_where_there_are_no_pictures() -> None:
     assert numbers["truth"].tolist() == [3, 4, 5]
 
 
-def test_pictures_with_transparency_lose_it_and_grey_ones_stay_grey() -> None:
+def test_pictures_with_transparency_lose_it_and_gray_ones_stay_gray() -> None:
     for channels, kept in ((1, 1), (3, 3), (4, 3)):
         spec = ArraySpec("box", (8, 8, channels), "uint8", 0, 255)
         painter = Painter(Schema({"image": spec}, ACTION))
@@ -42,7 +42,7 @@ def test_pictures_with_transparency_lose_it_and_grey_ones_stay_grey() -> None:
 
 
 def test_codes_are_those_of_the_first_future() -> None:
-    mind = Mind(np.zeros((2, 1), np.float32), np.array([[1, 2, 3], [0, 0, 0]], np.int16))
+    mind = LatentState(np.zeros((2, 1), np.float32), np.array([[1, 2, 3], [0, 0, 0]], np.int16))
     tile, codes = code_tile(glimpse({}), mind, "categorical")
     assert tile is not None
     assert tile[1].shape == (3, 4)

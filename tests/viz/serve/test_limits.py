@@ -86,7 +86,7 @@ def test_a_connection_that_asks_nothing_is_ended(server, lines, monkeypatch) -> 
 
 def test_answers_that_are_never_read_are_given_up(server, lines, monkeypatch) -> None:
     monkeypatch.setattr(connection, "ANSWER_TIMEOUT", 0.2)
-    with next(iter(server.catalogue.datasets.values())).lock:  # the answer cannot be made
+    with next(iter(server.catalog.datasets.values())).lock:  # the answer cannot be made
         line = lines()
         line.sendall(request(server, "data/d0"))
         assert answer(line) == (0, b"")
@@ -98,7 +98,7 @@ def test_connections_that_are_all_busy_have_a_largest_number(
     server, lines, until, monkeypatch, limit: str
 ) -> None:
     monkeypatch.setattr(connection, limit, 3)
-    with next(iter(server.catalogue.datasets.values())).lock:
+    with next(iter(server.catalog.datasets.values())).lock:
         busy = [lines() for _ in range(3)]
         for line in busy:
             line.sendall(request(server, "data/d0", "Connection: close"))

@@ -13,12 +13,12 @@ from wmtk.datasets import Dataset, Source
 from wmtk.training.model_stage import train_model
 from wmtk.training.presets import training_config
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.catalog import Catalogue
+from wmtk.viz.serve.catalog import Catalog
 from wmtk.viz.serve.engine import Engine
 from wmtk.viz.serve.measure import Measurer
 
 SMALL = {
-    "model.depth": 2,
+    "model.cnn_depth": 2,
     "model.layers": 1,
     "model.units": 8,
     "model.rssm.deter": 8,
@@ -27,7 +27,7 @@ SMALL = {
     "model.rssm.classes": 4,
     "data.batch_size": 2,
     "data.length": 6,
-    "cadence.held_out_batches": 1,
+    "logging.held_out_batches": 1,
 }
 
 
@@ -49,13 +49,13 @@ def test_runs_are_measured_and_compared_while_one_is_played(
         done = run_wmtk("viz", "metrics", tmp_path / f"run{number}", catch, *few)
         said.append(json.loads(done.stdout)["verdict"])
     runs = [_run(tmp_path / f"run{number}", "latest", "cpu", []) for number in range(2)]
-    catalogue = Catalogue(runs, [_data(catch)])
-    about = catalogue.describe()["runs"][0]
+    catalog = Catalog(runs, [_data(catch)])
+    about = catalog.describe()["runs"][0]
     assert about["fits"] == ["d0"]
     assert about["real"]
     assert about["latent"] == "2 × 4 categorical"
-    engine = Engine(catalogue)
-    measurer = Measurer(catalogue, engine)
+    engine = Engine(catalog)
+    measurer = Measurer(catalog, engine)
     try:
         player = type(page)()
         seat = engine.enter(player)

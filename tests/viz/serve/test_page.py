@@ -18,12 +18,12 @@ from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.training.model_stage import train_model
 from wmtk.training.presets import training_config
-from wmtk.viz.serve.catalog import Catalogue, Target
+from wmtk.viz.serve.catalog import Catalog, Target
 from wmtk.viz.serve.server import Server
 
 pytestmark = pytest.mark.slow
 
-SMALL = {"model.depth": 2, "model.layers": 1, "model.units": 8, "data.batch_size": 2}
+SMALL = {"model.cnn_depth": 2, "model.layers": 1, "model.units": 8, "data.batch_size": 2}
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -96,7 +96,7 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser: Any, serve: Callable[..., Server], make_catalogue) -> Iterator[Any]:
+def visit(browser: Any, serve: Callable[..., Server], make_catalog) -> Iterator[Any]:
     opened: list[Visit] = []
 
     def open_page(server: Server | None = None, **options: Any) -> Visit:
@@ -126,8 +126,8 @@ def test_a_key_that_is_held_moves_the_dream(visit) -> None:
     here.says("facts", f"step {stopped + 1}, ")
 
 
-def test_keys_play_whatever_was_clicked_before(visit, serve, make_catalogue) -> None:
-    here = visit(serve(make_catalogue(runs=2)))
+def test_keys_play_whatever_was_clicked_before(visit, serve, make_catalog) -> None:
+    here = visit(serve(make_catalog(runs=2)))
     here.says("facts", "step 0")
     here.page.get_by_role("tab", name="Play").click()
     here.page.get_by_label("nothing: it makes one up").click()
@@ -223,9 +223,9 @@ def test_episodes_are_browsed_and_dreamt_from(visit, catch, until) -> None:
     assert here.page.input_value("#step") == "30"
 
 
-def test_a_person_plays_for_real_and_it_is_saved(visit, serve, make_catalogue, until) -> None:
-    catalogue = make_catalogue(record=True, runs=0)
-    here = visit(serve(catalogue, human=True))
+def test_a_person_plays_for_real_and_it_is_saved(visit, serve, make_catalog, until) -> None:
+    catalog = make_catalog(record=True, runs=0)
+    here = visit(serve(catalog, human=True))
     here.says("what", "The real game")
     here.expect(here.page.locator("#mind")).to_be_hidden()
     here.page.locator("#speed").fill("30")
@@ -233,7 +233,7 @@ def test_a_person_plays_for_real_and_it_is_saved(visit, serve, make_catalogue, u
     here.says("note", "Episode over .* Saved to mine.zarr")
     here.page.keyboard.up("ArrowRight")
     here.says("record-text", "1 episodes, 79 steps saved")
-    saved = Dataset.open(catalogue.target.dataset.path)[0]
+    saved = Dataset.open(catalog.target.dataset.path)[0]
     assert saved.provenance.policy == "human"
     assert (saved.action[1:] == 2).mean() > 0.5
     here.page.keyboard.press("r")
@@ -243,7 +243,7 @@ def test_a_person_plays_for_real_and_it_is_saved(visit, serve, make_catalogue, u
 def test_numbers_have_keys_sliders_and_the_mouse(visit, serve, tmp_path) -> None:
     task = resolve("wmtk/Reach-v0")
     target = Target(task, dataset_for(task, tmp_path / "reach.zarr"), seed=0)
-    here = visit(serve(Catalogue([], [], target), human=True))
+    here = visit(serve(Catalog([], [], target), human=True))
     here.says("facts", "step 0")
     here.page.locator("#keys input").first.fill("0.5")
     here.page.locator("#what").click()
@@ -270,7 +270,7 @@ def test_models_are_measured_and_compared(visit, serve, catch, tmp_path) -> None
         source = [Source(Dataset.open(catch))]
         train_model(source, tmp_path / f"run{number}", config, steps=1, seed=number)
     runs = [_run(tmp_path / f"run{number}", "latest", "cpu", []) for number in range(2)]
-    here = visit(serve(Catalogue(runs, [_data(catch)])))
+    here = visit(serve(Catalog(runs, [_data(catch)])))
     here.page.get_by_role("tab", name="Models").click()
     here.page.get_by_label("Measure run1").check()
     here.page.get_by_label("windows").fill("4")
@@ -333,5 +333,5 @@ def test_everything_fits_a_small_screen_and_has_a_name(visit, scheme) -> None:
     here.says("rate", "paused")
     assert [page.locator(f"#{id}").bounding_box() for id in places] == before
     background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-    page.get_by_label("Dark or light colours").click()
+    page.get_by_label("Dark or light colors").click()
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") != background

@@ -15,7 +15,7 @@ from wmtk.datasets import Dataset
 from wmtk.errors import UsageError
 from wmtk.viz.serve import branches as lines
 from wmtk.viz.serve import protocol
-from wmtk.viz.serve.model_pool import Shelf
+from wmtk.viz.serve.model_pool import ModelPool
 from wmtk.viz.serve.player import Play
 from wmtk.viz.serve.recorder import Recorder
 
@@ -30,11 +30,11 @@ def settings(play: Play, **changes: Any) -> None:
 
 
 @pytest.fixture
-def make_play(make_catalogue, page):
+def make_play(make_catalog, page):
     def make(**options: Any) -> Play:
-        catalogue = make_catalogue(**options)
-        recorder = None if catalogue.target is None else Recorder(catalogue.target)
-        return Play(catalogue, Shelf(catalogue), recorder, page)
+        catalog = make_catalog(**options)
+        recorder = None if catalog.target is None else Recorder(catalog.target)
+        return Play(catalog, ModelPool(catalog), recorder, page)
 
     return make
 
@@ -67,12 +67,12 @@ def test_actors_can_be_changed_at_any_moment(play, page) -> None:
         settings(play, actor=actor)
         send(play, "step")
         assert page.last.rows[0][0] == actor
-    recorded = play._catalogue.data("d0").dataset[1]
+    recorded = play._catalog.data("d0").dataset[1]
     assert play._line.at(2).action.tolist() == [recorded.action[42]]
 
 
 def test_recorded_frames_are_shown_as_long_as_they_are_true(play, page) -> None:
-    episode = play._catalogue.data("d0").dataset[1]
+    episode = play._catalog.data("d0").dataset[1]
     settings(play, actor="recorded")
     send(play, "step")
     np.testing.assert_array_equal(page.picture("truth"), episode.obs["image"][41])
@@ -205,7 +205,7 @@ def test_a_real_episode_ends_and_is_saved_like_any_other(make_play, page) -> Non
     assert play.due == float("inf")
     assert page.last.header["ended"] == "terminated"
     assert page.told("recorded")[-1]["saved"] == 1
-    target = play._catalogue.target
+    target = play._catalog.target
     kept = Dataset.open(target.dataset.path)
     episode = kept[0]
     assert episode.length == 79
@@ -235,7 +235,7 @@ def test_what_is_not_to_be_recorded_is_not(make_play, page) -> None:
     settings(play, playing=True, actor="policy")
     for _ in range(79):
         play.tick()
-    kept = Dataset.open(play._catalogue.target.dataset.path)
+    kept = Dataset.open(play._catalog.target.dataset.path)
     assert [episode.provenance.policy for episode in kept] == ["toy0@7"]
 
 

@@ -23,7 +23,7 @@ def server(serve):
 
 
 def ask(server, path="", *, method="GET", token=None, host=None, headers=None):
-    """One request, with a path that nothing normalises on the way."""
+    """One request, with a path that nothing normalizes on the way."""
     token = server.address.token if token is None else token
     line = http.client.HTTPConnection("127.0.0.1", server.address.port, timeout=30)
     line.putrequest(method, f"/{token}/{path}", skip_host=True, skip_accept_encoding=True)

@@ -99,7 +99,7 @@ export class Codes {
   describe(at) {
     this.hovered = at;
     const list = Object.entries(this.forced).map(([v, k]) => `z${v} = ${k}`).join(", ");
-    const general = list ? `Forced: ${list}.` : "The fuller the colour, the more the model expected it; ■ is what was drawn.";
+    const general = list ? `Forced: ${list}.` : "The fuller the color, the more the model expected it; ■ is what was drawn.";
     if (!at || !this.prior) return setText($("code-text"), general);
     const level = this.prior.pixels[at.variable * this.prior.shape[1] + at.code] / 255;
     const forced = this.forced[at.variable] === at.code ? ", forced" : "";

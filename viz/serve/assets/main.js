@@ -1,4 +1,4 @@
-// The page: views, colours, keys, and what the connection says.
+// The page: views, colors, keys, and what the connection says.
 
 import { $, setText } from "./dom.js";
 import { Connection } from "./socket.js";
@@ -79,7 +79,7 @@ document.addEventListener("keydown", (event) => {
 });
 document.addEventListener("keyup", (event) => player.keyup(event));
 
-// --- colours ---
+// --- colors ---
 
 const root = document.documentElement;
 

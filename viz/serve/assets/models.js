@@ -90,7 +90,7 @@ export class Models {
     this.key = Object.keys(found.results[0].obs)[0];
     const unit = found.results[0].obs[this.key].image ? "PSNR" : "SNR";
     const canvas = make("canvas", { id: "chart", role: "img", "aria-label": `${unit} of predictions by step` });
-    const what = `${unit} of ${this.key}, dB, by steps ahead. Higher is better. Dashed: what it shows after seeing the frame; grey: repeating the last frame; dotted: the average frame.`;
+    const what = `${unit} of ${this.key}, dB, by steps ahead. Higher is better. Dashed: what it shows after seeing the frame; gray: repeating the last frame; dotted: the average frame.`;
     return make("section", { class: "panel" }, make("h2", {}, "How far ahead it sees"), canvas, make("p", { class: "small" }, what));
   }
 

@@ -15,7 +15,7 @@ function toImage({ shape, pixels }) {
   return image;
 }
 
-// Grey where both are equal, bright where the first is brighter, dark where it is darker.
+// Gray where both are equal, bright where the first is brighter, dark where it is darker.
 export function difference(first, second) {
   const pixels = new Uint8Array(first.pixels.length);
   let total = 0;

@@ -9,19 +9,18 @@ from torch import Tensor
 
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.datasets import Batch, Schema
-from wmtk.models.actor_critic import Behaviour
+from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
 from wmtk.runs.checkpoint import Checkpoint
 from wmtk.runs.metrics_log import MetricsLog
+from wmtk.runs.training_config import OnlineConfig, TrainingConfig
 from wmtk.training.loop import Report, Stage
 from wmtk.training.model_stage import ModelStage
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.online_config import OnlineConfig
 from wmtk.training.policy_stage import PolicyStage
-from wmtk.training.presets import TrainingConfig
-from wmtk.training.rng import Stream
-from wmtk.training.timing import Parts
+from wmtk.training.rng import RngState
+from wmtk.training.timing import Timer
 
 
 class Agent:
@@ -37,9 +36,9 @@ class Agent:
         self.schema = schema
         torch.manual_seed(seed)
         self.model = ModelTrainer(config, schema, device)
-        self.streams = {"model": Stream()}
+        self.streams = {"model": RngState()}
         self.policy = PolicyStage(config, schema, self.model.model)
-        self.streams["behaviour"] = Stream()
+        self.streams["behavior"] = RngState()
 
     def take_over(self, saved: Checkpoint) -> None:
         """Begin with the networks of another run: its model, and its policy if it has one."""
@@ -48,14 +47,14 @@ class Agent:
 
     def player(self, *, sample: bool, seed: Sequence[int]) -> ActorPolicy:
         """The actor of the task at play, as it is at each moment."""
-        return self._playing(self.policy.trainer.behaviour, seed, sample=sample)
+        return self._playing(self.policy.trainer.behavior, seed, sample=sample)
 
     def collector(self, seed: Sequence[int]) -> ActorPolicy:
         """Who plays to learn from it: the explorer if there is one, else the actor of the task."""
         trainer = self.policy.trainer
-        return self._playing(trainer.explorer or trainer.behaviour, seed, sample=True)
+        return self._playing(trainer.explorer or trainer.behavior, seed, sample=True)
 
-    def _playing(self, actor: Behaviour, seed: Sequence[int], *, sample: bool) -> ActorPolicy:
+    def _playing(self, actor: ActorCritic, seed: Sequence[int], *, sample: bool) -> ActorPolicy:
         return ActorPolicy(
             self.model.model,
             actor,
@@ -79,7 +78,7 @@ class AgentStage:
         agent: Agent,
         model: ModelStage,
         examine: Callable[[int, float | None], Mapping[str, float] | None],
-        parts: Parts,
+        parts: Timer,
     ) -> None:
         self.interrupted = False
         self._config, self._examine, self._parts = config, examine, parts
@@ -92,8 +91,8 @@ class AgentStage:
             with self._parts.timed("model"), self._streams["model"].drawn():
                 inputs, post, found["model"] = self._model.learn(batch, step)
                 seen = inputs, post
-        if self._config.learn_behaviour:
-            with self._parts.timed("behaviour"), self._streams["behaviour"].drawn():
+        if self._config.learn_behavior:
+            with self._parts.timed("behavior"), self._streams["behavior"].drawn():
                 inputs, post = seen or self._policy.see(batch)
                 found["policy"] = self._policy.learn(inputs, post, step)
         return {f"{who}:{name}": x for who, metrics in found.items() for name, x in metrics.items()}

@@ -1,4 +1,4 @@
-"""Playing in a process of its own while this one learns, a few steps ahead."""
+"""EnvSetup in a process of its own while this one learns, a few steps ahead."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from torch import nn
 
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec
-from wmtk.collect.driver import Play, Sink
-from wmtk.collect.env_setup import Playing
+from wmtk.collect.driver import EpisodeDriver, Sink
+from wmtk.collect.env_setup import EnvSetup
 from wmtk.collect.env_slot import SlotPlan
 from wmtk.collect.policies import Policy
 from wmtk.collect.workers import process_started, starting_process
 from wmtk.datasets import Episode
 from wmtk.errors import EnvironmentFailedError
 from wmtk.models.world_model import WorldModel
-from wmtk.runs.state_tensors import own_randomness
+from wmtk.runs.state_tensors import fork_rng
 
 
 @dataclass
@@ -45,15 +45,15 @@ class Played:
         pass
 
 
-class Background:
-    """Plays `quantum` steps or a few more at a time, the next while the last are learnt from.
+class AsyncCollector:
+    """Plays `quantum` steps or a few more at a time, the next while the last are learned from.
 
     Which weights play is settled: those of the moment in which steps are asked for. So this too
     is deterministic in the seed, with another outcome than playing in the foreground.
     """
 
     def __init__(
-        self, plans: Sequence[SlotPlan], policy: Policy, playing: Playing, sink: Sink, quantum: int
+        self, plans: Sequence[SlotPlan], policy: Policy, playing: EnvSetup, sink: Sink, quantum: int
     ) -> None:
         self.under_way = 0
         self._policy, self._theirs = policy, _copied(policy)
@@ -128,7 +128,7 @@ class Background:
 
 
 def _networks(policy: Policy) -> list[nn.Module]:
-    return [policy.model, policy.behaviour] if isinstance(policy, ActorPolicy) else []
+    return [policy.model, policy.behavior] if isinstance(policy, ActorPolicy) else []
 
 
 def _copied(policy: Policy) -> Policy:
@@ -136,15 +136,15 @@ def _copied(policy: Policy) -> Policy:
     if not isinstance(policy, ActorPolicy):
         return policy
     schema = policy.schema
-    with own_randomness():  # what is drawn here must not be missing elsewhere
+    with fork_rng():  # what is drawn here must not be missing elsewhere
         # Anew, not copied: a model that computes with fewer bits cannot be sent.
         size = ActionCodec(schema.action).size
         model = WorldModel(policy.model.config, schema.obs, size)
     model.load_state_dict(policy.model.state_dict())
-    behaviour = copy.deepcopy(policy.behaviour).cpu()
-    for network in (model, behaviour):
+    behavior = copy.deepcopy(policy.behavior).cpu()
+    for network in (model, behavior):
         network.requires_grad_(False).share_memory()
-    return ActorPolicy(model, behaviour, schema, sample=policy.sample, seed=policy.seed)
+    return ActorPolicy(model, behavior, schema, sample=policy.sample, seed=policy.seed)
 
 
 def _never() -> bool:
@@ -156,13 +156,13 @@ def _ignore(_: object) -> None:
 
 
 def _serve(
-    connection: Connection, plans: Sequence[SlotPlan], policy: Policy, playing: Playing
+    connection: Connection, plans: Sequence[SlotPlan], policy: Policy, playing: EnvSetup
 ) -> None:
     """The life of the process that plays."""
     process_started()
     torch.set_num_threads(1)
     result = Played()
-    play = Play(policy, result, on_message=lambda text: result.messages.append(text))
+    play = EpisodeDriver(policy, result, on_message=lambda text: result.messages.append(text))
     rounds = play.rounds(plans, playing.workers, playing.timeout, 1)
     with contextlib.closing(rounds), contextlib.suppress(EOFError, OSError):
         while (steps := connection.recv()) is not None:

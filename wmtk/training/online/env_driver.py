@@ -8,23 +8,23 @@ from statistics import fmean
 from typing import Any, Protocol
 
 from wmtk.collect import PlayProgress, RandomPolicy, collect, seed_words
-from wmtk.collect.driver import Play, Sink, make_plans
-from wmtk.collect.env_setup import Playing
+from wmtk.collect.driver import EpisodeDriver, Sink, make_plans
+from wmtk.collect.env_setup import EnvSetup
 from wmtk.collect.env_slot import SlotPlan
 from wmtk.collect.policies import Policy
 from wmtk.datasets import SequenceSampler
 from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.replay import Replay
 from wmtk.runs.run_directory import Run
-from wmtk.training.loop import Feed
-from wmtk.training.online_config import OnlineConfig
-from wmtk.training.timing import Parts
+from wmtk.runs.training_config import OnlineConfig
+from wmtk.training.loop import DataSource
+from wmtk.training.timing import Timer
 
 REPORTED = "return/episodes"  # of how many episodes `return/train` was reported so far
 ONE_STEP = 1  # at a time, so that learning comes in between exactly when it is due
 
 
-class Table(Protocol):
+class Collector(Protocol):
     """Where a policy plays, until its plans are fulfilled."""
 
     @property
@@ -35,14 +35,14 @@ class Table(Protocol):
         """Some steps at a time; the episodes that have ended meanwhile are in the replay."""
 
 
-class Foreground:
+class SyncCollector:
     """Plays in this process when it is asked to; the environments may have processes."""
 
     def __init__(
-        self, plans: Sequence[SlotPlan], policy: Policy, playing: Playing, sink: Sink, _: int
+        self, plans: Sequence[SlotPlan], policy: Policy, playing: EnvSetup, sink: Sink, _: int
     ) -> None:
         self._plans, self._playing = plans, playing
-        self._play = Play(policy, sink, on_message=playing.on_message)
+        self._play = EpisodeDriver(policy, sink, on_message=playing.on_message)
 
     @property
     def under_way(self) -> int:
@@ -54,10 +54,10 @@ class Foreground:
         )
 
 
-MakeTable = Callable[[Sequence[SlotPlan], Policy, Playing, Sink, int], Table]
+MakeTable = Callable[[Sequence[SlotPlan], Policy, EnvSetup, Sink, int], Collector]
 
 
-class Supply(Feed):
+class EnvDriver(DataSource):
     """Plays as many steps as the next update waits for; stores each episode once it is whole.
 
     Steps of unfinished episodes count for the train ratio. If a process ends or an environment
@@ -67,12 +67,12 @@ class Supply(Feed):
     def __init__(
         self,
         config: OnlineConfig,
-        playing: Playing,
+        playing: EnvSetup,
         replay: Replay,
         policy: Policy,
-        parts: Parts,
+        parts: Timer,
         target: int,
-        table: MakeTable = Foreground,
+        table: MakeTable = SyncCollector,
         *,
         reported: int | None = None,
     ) -> None:
@@ -88,7 +88,7 @@ class Supply(Feed):
             steps=max(target - replay.steps, 0),
             envs=config.envs,
         )
-        self._table = table(plans, policy, playing, replay, math.ceil(config.every))
+        self._table = table(plans, policy, playing, replay, math.ceil(config.train_every))
         self._rounds = self._table.rounds()
         self._reported = replay.episodes if reported is None else reported
 
@@ -115,7 +115,7 @@ class Supply(Feed):
         return self._new_returns()
 
     def _play_to(self, steps: int | None) -> bool:
-        """Play until there are so many steps, or to the end."""
+        """EpisodeDriver until there are so many steps, or to the end."""
         known = self._replay.episodes
         with self._parts.timed("collect"):
             while steps is None or self.steps < steps:
@@ -149,7 +149,7 @@ class Supply(Feed):
     def state(self) -> Mapping[str, Any]:
         return {"agent_steps": self._target}
 
-    def __enter__(self) -> Supply:
+    def __enter__(self) -> EnvDriver:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -166,7 +166,7 @@ def reported_episodes(run: Run) -> int | None:
     return int(found[-1]) if found else None
 
 
-def prefill(config: OnlineConfig, playing: Playing, replay: Replay) -> bool:
+def prefill(config: OnlineConfig, playing: EnvSetup, replay: Replay) -> bool:
     """Random play, as `wmtk collect` does it; False if somebody said stop."""
     begun_at = replay.steps
     steps = config.prefill - begun_at

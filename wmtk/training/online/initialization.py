@@ -14,8 +14,8 @@ from wmtk.envs import ResolvedTask
 from wmtk.errors import RunError, UsageError
 from wmtk.runs.run_directory import Run
 from wmtk.runs.state_tensors import naming
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.online.agent_trainer import Agent
-from wmtk.training.presets import TrainingConfig
 
 
 def take_over(agent: Agent, init: Path | None, run: Run | None) -> dict[str, object] | None:
@@ -56,7 +56,7 @@ def require_updates(config: TrainingConfig, steps: int) -> int:
         first = pace.steps_for(1)
         hint = f"Play more: --steps {10 * first}"
         # The most random steps after which an update is left; none of them leaves nothing to learn.
-        most = steps if pace.pretrain else steps - math.ceil(pace.every)
+        most = steps if pace.pretrain else steps - math.ceil(pace.train_every)
         if 1 <= most < pace.prefill:
             hint += f"; or fewer random steps: --set online.prefill={-(-most // 2)}"
         raise UsageError(

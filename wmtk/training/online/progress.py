@@ -12,7 +12,7 @@ from wmtk.runs.replay import Replay
 from wmtk.runs.run_directory import Run
 from wmtk.training.loop import TrainProgress
 from wmtk.training.run_eval import confirmed, scores
-from wmtk.training.timing import Parts
+from wmtk.training.timing import Timer
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class OnlineProgress:
     shares: Mapping[str, float]  # of the time, by part
 
 
-class Observer:
+class ProgressTracker:
     """Is told what happens, and tells on."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Observer:
         run: Run,
         action_repeat: int,
         replay: Replay,
-        parts: Parts,
+        parts: Timer,
         on_progress: Callable[[OnlineProgress], None],
     ) -> None:
         self._action_repeat, self._replay, self._parts = action_repeat, replay, parts

@@ -14,36 +14,36 @@ import torch
 from wmtk.agent.open_loop import CONTEXT, HORIZON
 from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.collect import EvalReport, RandomPolicy, schema_of, seed_words
-from wmtk.collect.env_setup import Playing
+from wmtk.collect.env_setup import EnvSetup
 from wmtk.collect.evaluator import EVALUATION
 from wmtk.datasets import Batch, Source
 from wmtk.datasets.schema_match import require_fit
 from wmtk.datasets.storage import atomic
 from wmtk.envs import ResolvedTask, resolve
 from wmtk.runs.baselines import store_baselines
-from wmtk.runs.data_sources import as_before, identity, pinned
+from wmtk.runs.data_sources import identity, pin_version, restore_sources
 from wmtk.runs.model_spaces import require_same_observations
 from wmtk.runs.replay import Replay, was_played
 from wmtk.runs.run_directory import Run
+from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.arguments import require_arguments
-from wmtk.training.loop import Loop, Watch, existing_run, kept, occupied
+from wmtk.training.loop import Callbacks, Loop, existing_run, resolve_resumed, run_lock
 from wmtk.training.memory import exhaustion_explained
 from wmtk.training.model_stage import CHOICE, ModelStage
 from wmtk.training.online.agent_trainer import Agent, AgentStage
-from wmtk.training.online.async_collector import Background
-from wmtk.training.online.env_driver import Foreground, Supply, prefill, reported_episodes
+from wmtk.training.online.async_collector import AsyncCollector
+from wmtk.training.online.env_driver import EnvDriver, SyncCollector, prefill, reported_episodes
 from wmtk.training.online.initialization import (
     require_data,
     require_same_task,
     require_updates,
     take_over,
 )
-from wmtk.training.online.progress import Observer, OnlineProgress
-from wmtk.training.precision import settled
-from wmtk.training.presets import TrainingConfig
-from wmtk.training.run_eval import confirmation_seed, examine
+from wmtk.training.online.progress import OnlineProgress, ProgressTracker
+from wmtk.training.precision import resolve_precision
+from wmtk.training.run_eval import confirmation_seed, run_eval
 from wmtk.training.samplers import fixed_batches, make_sampler
-from wmtk.training.timing import Parts
+from wmtk.training.timing import Timer
 
 
 def online(
@@ -67,8 +67,8 @@ def online(
 ) -> Run:
     """Play `steps` agent steps of a task in all, in whole episodes, and learn from them meanwhile.
 
-    First come random steps, then updates of the model and of the behaviour at the train ratio of
-    `config.online`. `sources` are learnt from as well; `init` is a run whose networks are taken
+    First come random steps, then updates of the model and of the behavior at the train ratio of
+    `config.online`. `sources` are learned from as well; `init` is a run whose networks are taken
     over. `resume` goes on with a run that is there already: with every episode that was whole, and
     from its newest checkpoint. With `background` a process of its own plays while this one learns.
     `on_note` is called with what becomes of images that do not fit the networks.
@@ -77,7 +77,7 @@ def online(
     device = require_arguments(config, steps, device, fewest=0)
     task = resolve(task) if isinstance(task, str) else task
     sources = [Source.of(source) for source in sources]
-    config = settled(config, device)
+    config = resolve_precision(config, device)
     run = existing_run(out, "online", resume=resume)
     updates = require_updates(config, steps)
     if run is not None:
@@ -85,8 +85,12 @@ def online(
         require_same_observations(run, config)
         require_saved_sizes(run, config)
     schema = schema_of(task)
-    seed = int(kept(run, "seed", seed, 0))
-    sources = [pinned(source) for source in sources] if run is None else as_before(run, sources)
+    seed = int(resolve_resumed(run, "seed", seed, 0))
+    sources = (
+        [pin_version(source) for source in sources]
+        if run is None
+        else restore_sources(run, sources)
+    )
     require_data(config, sources, steps)
     observations = config.data.observations(schema)
     seen = schema.only(observations.sources)
@@ -104,12 +108,12 @@ def online(
     for note in observations.notes:
         on_note(note)
     begun = run or Run.create(out, "online", config, about)
-    with occupied(begun, lambda: run is not None or begun.step > 0 or was_played(out)):
+    with run_lock(begun, lambda: run is not None or begun.step > 0 or was_played(out)):
         begun.note_command()
-        parts = Parts()
+        parts = Timer()
         replay = Replay(out, task, config.online.capacity)
-        observer = Observer(begun, task.action_repeat, replay, parts, on_progress)
-        playing = Playing(task, seed, workers, timeout, stop, observer.round, on_message)
+        observer = ProgressTracker(begun, task.action_repeat, replay, parts, on_progress)
+        playing = EnvSetup(task, seed, workers, timeout, stop, observer.round, on_message)
         with parts.timed("collect"):
             filled = prefill(config.online, playing, replay)
         if not filled:
@@ -119,16 +123,16 @@ def online(
             store_baselines(begun, data, playing)
         stage = _stage(begun, config, agent, data, playing, observer, parts)
         dice = seed_words(replay.dataset, seed)
-        learnt = agent.collector(dice)
-        actor = learnt if config.online.actor == "learnt" else RandomPolicy(schema.action, dice)
-        table = Background if background else Foreground
+        learned = agent.collector(dice)
+        actor = learned if config.online.actor == "learned" else RandomPolicy(schema.action, dice)
+        table = AsyncCollector if background else SyncCollector
         reported = reported_episodes(begun)
-        with Supply(
+        with EnvDriver(
             config.online, playing, replay, actor, parts, steps, table, reported=reported
         ) as supply:
             sampler = make_sampler(config.data, data, seed)
             supply.follow(sampler)
-            watch = Watch(observer.update, stop, on_note)
+            watch = Callbacks(observer.update, stop, on_note)
             loop = Loop(begun, config, stage, sampler, watch, supply, parts)
             replay.label = lambda: f"{out.name}@{loop.step}"
             loop.begin(resumed=run is not None)
@@ -144,20 +148,20 @@ def _stage(
     config: TrainingConfig,
     agent: Agent,
     data: Sequence[Source],
-    playing: Playing,
-    observer: Observer,
-    parts: Parts,
+    playing: EnvSetup,
+    observer: ProgressTracker,
+    parts: Timer,
 ) -> AgentStage:
-    """What is learnt, what is drawn, and how it is examined."""
+    """What is learned, what is drawn, and how it is examined."""
 
     def shown() -> Batch:
-        wide = config.data.changed({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
+        wide = config.data.override({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
         return fixed_batches(wide, data, playing.seed, 0.0, 1)[0]
 
     def play(seed: int | None = None) -> EvalReport | None:
         policy = agent.player(sample=False, seed=[playing.seed, EVALUATION])
         tested = playing.as_long_as(data)
-        return examine(tested, agent.schema, policy, config.online.episodes, seed)
+        return run_eval(tested, agent.schema, policy, config.online.episodes, seed)
 
     def examined(step: int, best: float | None) -> dict[str, float] | None:
         report = play()

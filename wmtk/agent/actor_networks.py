@@ -1,0 +1,42 @@
+"""The networks that a policy is trained with, by the names under which checkpoints store them."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from wmtk.models.actions import Actions
+from wmtk.models.actor_critic import ActorCritic
+from wmtk.models.ensemble import Ensemble
+from wmtk.models.world_model import WorldModel
+from wmtk.runs.training_config import BehaviorConfig
+
+TASK, EXPLORER, ENSEMBLE = "behavior", "explorer", "ensemble"
+
+
+def make_actor_critic(config: BehaviorConfig, model: WorldModel, actions: Actions) -> ActorCritic:
+    """An untrained actor with its critics for the states of `model`."""
+    return ActorCritic(model.rssm.feat_size, actions, config.layers, config.units)
+
+
+def make_ensemble(config: BehaviorConfig, model: WorldModel, actions: Actions) -> Ensemble:
+    """Untrained one-step predictors for the states of `model`."""
+    ensemble = config.ensemble
+    return Ensemble(
+        model.rssm.latent,
+        model.rssm.feat_size + actions.size,
+        members=ensemble.members,
+        layers=ensemble.layers or config.layers,
+        units=ensemble.units or config.units,
+    )
+
+
+def make_actor_networks(
+    config: BehaviorConfig, model: WorldModel, actions: Actions
+) -> dict[str, nn.Module]:
+    """All networks that `config` asks for."""
+    networks: dict[str, nn.Module] = {TASK: make_actor_critic(config, model, actions)}
+    if config.penalty or config.explore:
+        networks[ENSEMBLE] = make_ensemble(config, model, actions)
+    if config.explore:
+        networks[EXPLORER] = make_actor_critic(config, model, actions)
+    return networks
