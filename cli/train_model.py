@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wmtk.training.model_stage import TrainProgress
 
 STEPS = 10_000
-SECTIONS = ("model", "optimizer", "data", "cadence", "precision", "compile")
+SECTIONS = ("model", "optimizer", "data", "logging", "precision", "compile")
 
 
 class Precision(StrEnum):

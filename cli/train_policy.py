@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wmtk.training.loop import TrainProgress
 
 STEPS = 10_000
-SECTIONS = ("behavior", "data", "cadence", "precision", "compile")
+SECTIONS = ("behavior", "data", "logging", "precision", "compile")
 
 
 def train_policy(

@@ -36,6 +36,21 @@ def test_tab_completes_the_api() -> None:
     assert found == ["wmtk.train_model", "wmtk.train_policy", "wmtk.training_config"]
 
 
+@pytest.mark.parametrize(("package", "name"), [("viz", "evaluation"), ("models", "losses")])
+def test_packages_show_their_modules_and_import_them_at_use(package: str, name: str) -> None:
+    pytest.importorskip("torch")
+    code = (
+        "import sys, wmtk\n"
+        f"package = wmtk.{package}\n"
+        f"assert {name!r} in dir(package), dir(package)\n"
+        "assert not any(each.startswith('_') for each in dir(package))\n"
+        "assert 'torch' not in sys.modules\n"
+        f"assert package.{name}.__name__ == 'wmtk.{package}.{name}'\n"
+        "assert not hasattr(package, 'nothing')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize("name", wmtk.__all__)
 def test_every_name_is_there(name: str) -> None:
     pytest.importorskip("torch")

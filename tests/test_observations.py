@@ -126,6 +126,14 @@ def test_small_images_are_vectors_unless_they_are_named() -> None:
     assert silent.notes == []
 
 
+def test_an_image_of_one_pixel_is_a_vector_too() -> None:
+    pixel = box((1, 1, 3))
+    codec, rows = ObsCodec({"image": pixel}), noise(pixel, 4)
+    made = codec.rows("image", rows)
+    np.testing.assert_array_equal(made, rows.reshape(4, 3))
+    np.testing.assert_array_equal(codec.rows("image", made), made)
+
+
 def test_images_are_vectors_where_that_is_asked_for() -> None:
     codec = ObsCodec({"image": box((64, 64, 3))}, as_vector=["image"])
     assert codec.specs["image"].shape == (12288,)

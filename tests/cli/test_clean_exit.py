@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from wmtk.cli.main import COMMANDS
+from wmtk.cli.main import COMMANDS, load
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +41,8 @@ DATA = [
     "data filter both.zarr --out good.zarr --min-return -10",
     "data compact both.zarr",
     "data evict both.zarr --capacity 300 --yes",
+    "data resize catch.zarr --out half.zarr --size 32",
+    "data takeover catch.zarr --yes",
     "data validate both.zarr",
     "data repair both.zarr --yes",
     "data sheet catch.zarr --out sheet.png",
@@ -57,6 +59,7 @@ MODEL = [
     "eval policy --episodes 2 --workers 1 --video film.mp4",
     "eval --policy random --task wmtk/Catch-v0 --episodes 2 --workers 0",
     f"online wmtk/Catch-v0 --out online --steps 300 {ONLINE} --set online.episodes=2",
+    "online wmtk/Catch-v0 --out online --steps 400 --resume",
     f"online wmtk/Catch-v0 --out async --steps 300 --async {ONLINE} --set online.episodes=2",
     "runs .",
     "viz metrics model catch.zarr --windows 4",
@@ -72,7 +75,12 @@ MODEL = [
 
 
 def test_every_command_takes_part() -> None:
-    assert {line.split()[0] for line in DATA + MODEL} == set(COMMANDS)
+    lines = [line.split() for line in DATA + MODEL]
+    assert {line[0] for line in lines} == set(COMMANDS)
+    for name in ("data", "viz"):
+        group = load(name)
+        # `serve` does not end by itself; it has a test of its own.
+        assert {line[1] for line in lines if line[0] == name} == set(group.commands) - {"serve"}
 
 
 def strictly(tmp_path: Path, lines: list[str]) -> None:

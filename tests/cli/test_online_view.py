@@ -13,7 +13,7 @@ from wmtk.cli.common.online_summary import show_result, time_line
 from wmtk.runs.training_config import OnlineConfig
 from wmtk.training.online.progress import OnlineProgress, Score
 
-PACE = OnlineConfig(prefill=1000, pretrain=100, every=4, envs=4)
+PACE = OnlineConfig(prefill=1000, pretrain=100, train_every=4, envs=4)
 
 
 def progress(**changes) -> OnlineProgress:

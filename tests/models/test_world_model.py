@@ -13,7 +13,7 @@ IMAGE = ArraySpec("box", (64, 64, 1), "uint8", 0, 255)
 VECTOR = ArraySpec("box", (3,), "float32")
 TINY = WorldModelConfig.build(
     {
-        "depth": 4,
+        "cnn_depth": 4,
         "layers": 2,
         "units": 16,
         "rssm": {"deter": 16, "hidden": 16, "stoch": 4, "classes": 4},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tracemalloc
 
 import pytest
 
@@ -209,3 +211,40 @@ def test_a_cell_without_end(write):
 def test_a_file_that_is_no_text(write):
     with pytest.raises(WmtkError, match="not text in UTF-8"):
         read_scores([write("s.csv", b"game,seed,score\n\xff\xfe\x00,0,1\n")])
+
+
+@pytest.mark.parametrize("name", ["s.json", "s.csv"])
+def test_a_file_of_gigabytes_is_not_read(write, name):
+    file = write(name, "")
+    os.truncate(file, 2**40)
+    tracemalloc.start()
+    with pytest.raises(ScoreError, match=f"{name} has 1099511627776 bytes"):
+        read_scores([file])
+    assert tracemalloc.get_traced_memory()[1] < 1e6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        "1" * 10_000,
+        record("atari_pong", 0, [1e308, 1e308]),
+        record("atari_pong", 0, [10**400]),
+        record("atari_pong", 0, [1.0], mean=10**400),
+    ],
+    ids=lambda text: text[:8],
+)
+def test_json_of_absurd_depth_or_size(write, text):
+    with pytest.raises(ScoreError, match=r"s\.json"):
+        read_scores([write("s.json", text)])
+
+
+def test_cells_of_absurd_size(write):
+    with pytest.raises(ScoreError, match="no score"):
+        read_scores([write("s.csv", "game,seed,score\npong,0,1e308\n")])
+    seed = "1" * 5000
+    assert scores_of(write("s.csv", f"game,seed,score\npong,{seed},2\npong,3,1\n")) == {
+        "yours": {"pong": (1.0, 2.0)}
+    }

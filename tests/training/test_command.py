@@ -130,9 +130,9 @@ def test_settings_stay_on_resuming_unless_they_are_given(train, tmp_path) -> Non
     assert done.exit_code == 0, done.stderr
     assert "From now on optimizer.lr is 0.0005; it was 0.001." in done.stderr
     config = Run(tmp_path / "run").config()
-    assert config["optimizer"]["rate"] == 0.0005
+    assert config["optimizer"]["lr"] == 0.0005
     assert config["model"]["kl_balance"] is None
-    assert config["model"]["depth"] == 2
+    assert config["model"]["cnn_depth"] == 2
     assert Run(tmp_path / "run").checkpoints.document("2")["state"]["config"] == config
 
     larger = train("--steps", 3, "--resume", "--set", "model.rssm.deter=9", settings=False)
@@ -275,8 +275,8 @@ def test_resuming_with_a_preset_keeps_what_was_set_beside_it(train, tmp_path) ->
         assert f"From now on {line}." in other.stderr
     after = settings()
     assert after["preset"] == "montezuma"
-    assert after["optimizer"]["rate"] == 0.0005
-    assert after["model"]["depth"] == 2
+    assert after["optimizer"]["lr"] == 0.0005
+    assert after["model"]["cnn_depth"] == 2
     again = train("--steps", 4, "--resume", "--set", "optimizer.lr=0.0001", settings=False)
     assert "From now on optimizer.lr is 0.0001; it was 0.0005." in again.stderr
 

@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def small(config):
-    sizes = {"layers": 1, "units": 8, "horizon": 2, "starts": 4}
+    sizes = {"layers": 1, "units": 8, "horizon": 2, "imagination_starts": 4}
     return config.override({f"behavior.{name}": size for name, size in sizes.items()})
 
 

@@ -52,6 +52,11 @@ def sparse(path: Path) -> None:
     os.truncate(path, 2**42)
 
 
+def holes(path: Path) -> None:
+    """Sparse, but small enough to be the reports of a long run."""
+    os.truncate(path, 3 * 2**30)
+
+
 def latin(path: Path) -> None:
     path.write_bytes(b'{"name": "\xe9"}\n' + path.read_bytes())
 
@@ -64,7 +69,7 @@ def folder(path: Path) -> None:
 FILES = ["run.json", "config.yaml", "metrics.jsonl", "checkpoints/latest", "state.json"]
 
 
-@pytest.mark.parametrize("spoil", [pipe, bound_socket, loop, sparse, latin, folder])
+@pytest.mark.parametrize("spoil", [pipe, bound_socket, loop, sparse, holes, latin, folder])
 def test_a_bad_file_of_any_kind_takes_only_its_own_run(
     runs, spoil: Callable[[Path], None], run_wmtk
 ) -> None:

@@ -27,7 +27,14 @@ BEHAVIOR = {"behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
 
 @pytest.fixture
 def config(config):
-    pace = {"prefill": 60, "pretrain": 2, "every": 16, "envs": 1, "evaluate": 80, "episodes": 1}
+    pace = {
+        "prefill": 60,
+        "pretrain": 2,
+        "train_every": 16,
+        "envs": 1,
+        "evaluate": 80,
+        "episodes": 1,
+    }
     return config.override({**BEHAVIOR, **{f"online.{name}": x for name, x in pace.items()}})
 
 

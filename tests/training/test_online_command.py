@@ -9,7 +9,7 @@ import pytest
 from wmtk.datasets import Dataset
 from wmtk.runs.run_directory import Run
 
-PACE = {"prefill": 60, "pretrain": 2, "every": 16, "envs": 1, "evaluate": 160, "episodes": 1}
+PACE = {"prefill": 60, "pretrain": 2, "train_every": 16, "envs": 1, "evaluate": 160, "episodes": 1}
 SMALL = ["--set", "behavior.layers=1", "--set", "behavior.units=8"]
 SMALL += ["--set", "behavior.horizon=2"]
 SMALL += [word for name, value in PACE.items() for word in ("--set", f"online.{name}={value}")]
@@ -90,7 +90,7 @@ def test_options_of_the_task_and_of_the_beginning(online, run_wmtk, catch, small
     assert run.about["data"][0]["weight"] == 2
     assert run.config()["online"]["envs"] == 2
     assert run.config()["behavior"]["explore"] == "disagreement"
-    assert run.config()["model"]["depth"] == 2
+    assert run.config()["model"]["cnn_depth"] == 2
     words = ["online", "wmtk/Catch-v0", "--out", run.path, "--resume", "--data", f"{catch}=2"]
     resumed = run_wmtk(*words, "--steps", 60)
     assert resumed.exit_code == 0, resumed.stderr

@@ -25,7 +25,7 @@ from wmtk.training.online.train import online
 
 PATIENCE = 300  # seconds, on a machine that is busy with other things
 LONGEST_END = 60  # seconds from a signal to the exit; more is a process that hangs
-PACE = OnlineConfig(prefill=100, pretrain=2, every=8, envs=2, evaluate=300, episodes=1)
+PACE = OnlineConfig(prefill=100, pretrain=2, train_every=8, envs=2, evaluate=300, episodes=1)
 SMALL = {"behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
 SMALL |= {f"online.{name}": value for name, value in PACE.model_dump().items()}
 BLINKING = '''

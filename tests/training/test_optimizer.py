@@ -11,7 +11,7 @@ from wmtk.training.presets import PRESETS, training_config
 
 def test_every_update_shrinks_the_weights_whatever_the_rate() -> None:
     weight = torch.nn.Parameter(torch.tensor([2.0]))
-    optimizer = Optimizer(OptimizerConfig(lr=1e-12, decay=0.1), [weight])
+    optimizer = Optimizer(OptimizerConfig(lr=1e-12, weight_decay=0.1), [weight])
     for step in range(3):
         optimizer.update((0 * weight).sum(), step)
     assert weight.item() == pytest.approx(2 * 0.9**3)
@@ -27,7 +27,7 @@ def test_the_gradient_is_clipped_by_its_global_norm() -> None:
 
 def test_the_first_step_of_adam_by_hand() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0]))
-    optimizer = Optimizer(OptimizerConfig(lr=0.1, eps=1e-5, decay=0.0), [weight])
+    optimizer = Optimizer(OptimizerConfig(lr=0.1, eps=1e-5, weight_decay=0.0), [weight])
     optimizer.update((2 * weight).sum(), 0)
     assert weight.item() == pytest.approx(1 - 0.1 * 2 / (2 + 1e-5))
 
@@ -44,7 +44,7 @@ def test_the_first_step_of_adam_by_hand() -> None:
 )
 def test_the_eps_of_the_reference_by_hand(gradient: float, steps: list[float]) -> None:
     weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
-    config = OptimizerConfig(lr=1.0, eps=1e-5, decay=0.0, eps_before_correction=True)
+    config = OptimizerConfig(lr=1.0, eps=1e-5, weight_decay=0.0, eps_before_correction=True)
     optimizer, found = Optimizer(config, [weight]), []
     for step in range(1, 4):
         before = weight.item()
@@ -61,7 +61,7 @@ def test_the_eps_of_the_reference_when_gradients_change() -> None:
     t=3: m = 2.51e-4, v = 1.0989e-8;   0.0547449/0.271 · 2.51e-4 / (1.04828e-4 + 1e-5) = 0.441569
     """
     weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
-    config = OptimizerConfig(lr=1.0, eps=1e-5, decay=0.0, eps_before_correction=True)
+    config = OptimizerConfig(lr=1.0, eps=1e-5, weight_decay=0.0, eps_before_correction=True)
     optimizer, found = Optimizer(config, [weight]), []
     for step, gradient in enumerate((1e-3, 3e-3, -1e-3), 1):
         before = weight.item()

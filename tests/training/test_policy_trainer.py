@@ -24,7 +24,7 @@ from wmtk.spaces import ArraySpec
 from wmtk.training.policy_trainer import PolicyTrainer
 from wmtk.training.presets import ABLATIONS, PRESETS, training_config
 
-SMALL = BehaviorConfig().override({"layers": 1, "units": 8, "horizon": 3, "slow_every": 2})
+SMALL = BehaviorConfig().override({"layers": 1, "units": 8, "horizon": 3, "target_update_every": 2})
 DISCRETE = Categoricals([3])
 WARY, CURIOUS = {"penalty": 2.0}, {"explore": "disagreement"}
 
@@ -68,7 +68,7 @@ def test_imagination_starts_from_every_row_that_is_no_padding() -> None:
 
 
 def test_some_starts_are_drawn_anew_each_time() -> None:
-    trainer = make_trainer(SMALL.override({"starts": 4}))
+    trainer = make_trainer(SMALL.override({"imagination_starts": 4}))
     post, inputs = make_batch(trainer)
     whole = {tuple(row.tolist()) for row in torch.cat([post.deter[0], post.deter[1, :2]])}
     drawn = []
@@ -85,7 +85,7 @@ def test_some_starts_are_drawn_anew_each_time() -> None:
 @pytest.mark.parametrize("actions", [DISCRETE, TruncatedNormal(2)], ids=["discrete", "numbers"])
 @pytest.mark.parametrize("rho", [1.0, 0.5, 0.0])
 def test_an_update_changes_actor_and_critic_and_leaves_the_model_alone(actions, rho) -> None:
-    trainer = make_trainer(SMALL.override({"reinforce": rho}), actions)
+    trainer = make_trainer(SMALL.override({"reinforce_mix": rho}), actions)
     post, inputs = make_batch(trainer)
     model = {name: x.clone() for name, x in trainer.model.state_dict().items()}
     before = {name: x.clone() for name, x in trainer.behavior.state_dict().items()}
@@ -102,7 +102,7 @@ def test_an_update_changes_actor_and_critic_and_leaves_the_model_alone(actions, 
 
 
 def test_the_slow_critic_is_renewed_every_few_updates() -> None:
-    trainer = make_trainer(SMALL.override({"slow_every": 3}))
+    trainer = make_trainer(SMALL.override({"target_update_every": 3}))
     post, inputs = make_batch(trainer)
     starts = trainer.starts(post, inputs)
     seen = []
@@ -229,7 +229,7 @@ def test_from_an_action_space_to_actions_in_it(space, rho) -> None:
     """The model's inputs, the ensemble, both actors and what they do: all sizes fit."""
     spec, obs = SPACES[space], {"state": ArraySpec("box", (3,), "float32")}
     codec, actions = ActionCodec(spec), actions_of(spec)
-    trainer = make_trainer(SMALL.override(WARY | CURIOUS | {"reinforce": rho}), actions)
+    trainer = make_trainer(SMALL.override(WARY | CURIOUS | {"reinforce_mix": rho}), actions)
     post, inputs = make_batch(trainer)
     known = np.stack([spec.to_gymnasium().sample() for _ in range(8)])
     inputs = inputs._replace(action=codec.encode(known.reshape(2, 4, *spec.shape)))
@@ -248,7 +248,7 @@ def test_from_an_action_space_to_actions_in_it(space, rho) -> None:
 
 def test_schedules_decide_what_is_learned_at_a_step() -> None:
     scheduled = training_config("atari", ("schedules",)).behavior.model_dump()
-    changes = {name: scheduled[name] for name in ("entropy", "reinforce")}
+    changes = {name: scheduled[name] for name in ("entropy", "reinforce_mix")}
     trainer = make_trainer(SMALL.override(changes))
     start, end = trainer.objective(0), trainer.objective(2_500_000 // 4)
     assert (start.entropy, start.reinforce) == pytest.approx((3e-3, 0.9))
@@ -276,7 +276,7 @@ def test_schedules_go_over_the_papers_agent_steps_at_any_pace(preset, overrides,
 
 
 def test_by_default_the_kind_of_actions_decides_between_the_gradients() -> None:
-    automatic = SMALL.override({"reinforce": None})
+    automatic = SMALL.override({"reinforce_mix": None})
     assert make_trainer(automatic).objective(1).reinforce == 1
     assert make_trainer(automatic, TruncatedNormal(2)).objective(1).reinforce == 0
 

@@ -73,7 +73,7 @@ def fired(folder):
 def trained(catch, tmp_path_factory) -> Path:
     """A policy run and an online run."""
     out = tmp_path_factory.mktemp("trained")
-    pace = {"prefill": 60, "pretrain": 1, "every": 16, "envs": 1, "evaluate": 1000}
+    pace = {"prefill": 60, "pretrain": 1, "train_every": 16, "envs": 1, "evaluate": 1000}
     small = {**SETTINGS, "behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
     small |= {f"online.{name}": value for name, value in pace.items()}
     config = training_config("tiny", overrides=small)
@@ -279,7 +279,14 @@ def test_processes_import_nothing_from_the_current_folder(run_wmtk, folder, smal
     for name in ("multiprocessing", "numpy", "gymnasium", "json"):
         (folder / f"{name}.py").write_text("open('hijacked', 'w')")
     if "--async" in set_up:
-        pace = ("prefill=60", "pretrain=1", "every=16", "envs=1", "evaluate=1000", "episodes=1")
+        pace = (
+            "prefill=60",
+            "pretrain=1",
+            "train_every=16",
+            "envs=1",
+            "evaluate=1000",
+            "episodes=1",
+        )
         set_up = [*set_up, "--steps", 80, *small]
         set_up += [word for setting in pace for word in ("--set", f"online.{setting}")]
         done = run_wmtk("online", "own_envs:make", "--out", "run", *set_up)

@@ -1,1 +1,21 @@
 """The world model of DreamerV2: encoder, RSSM, decoder, heads and loss."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """A module of this package, imported when it is first used."""
+        if name in _modules():
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(_modules())
+
+
+def _modules() -> set[str]:
+    return {module.name for module in iter_modules(__path__)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -21,6 +22,7 @@ FORMAT = 1  # of run directories
 HINT = "Restore the file from a copy of the run directory, or start a new run."
 MAX_BYTES = 2**24  # of run.json, config.yaml and the like
 MAX_METRICS_BYTES = 2**32
+MAX_LINE_BYTES = 2**20  # of one report: holes of a sparse file would make one of gigabytes
 
 
 def _as_path(text: str) -> str:
@@ -44,12 +46,29 @@ Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 def read_file(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     """The content of a regular file of a run directory."""
+    return b"".join(_blocks(path, limit))
+
+
+def _blocks(path: Path, limit: int) -> Iterator[bytes]:
     try:
-        return atomic.read_bytes(path, limit=limit)
+        yield from atomic.blocks(path, limit=limit)
     except CorruptDatasetError as error:
         raise RunError(error.message, HINT) from error
     except OSError as error:
         raise RunError(f"{path} cannot be read ({error.strerror}).", HINT) from error
+
+
+def _split(path: Path) -> Iterator[tuple[bytes, bool]]:
+    """The lines of a file, a piece at a time, and whether each of them is ended."""
+    rest = b""
+    for block in _blocks(path, MAX_METRICS_BYTES):
+        *lines, rest = (rest + block).split(b"\n")
+        yield from ((line, True) for line in lines)
+        if len(rest) > MAX_LINE_BYTES:
+            message = f"{path} has a line of more than {MAX_LINE_BYTES} bytes."
+            raise RunError(message, HINT)
+    if rest:
+        yield rest, False
 
 
 class RunDocument(Document):
@@ -191,16 +210,13 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl. A last line that a crash cut short is left out."""
     if not os.path.lexists(path):
         return []
-    lines = read_file(path, limit=MAX_METRICS_BYTES).split(b"\n")
     found = []
-    for number, line in enumerate(lines, 1):
-        if number == len(lines) and not line:
-            break  # the file ends with a line break
+    for number, (line, ended) in enumerate(_split(path), 1):
         try:
             values = json.loads(line)
             MetricsLine.model_validate(values)
         except (ValidationError, ValueError, RecursionError) as error:
-            if number == len(lines):
+            if not ended:
                 break
             what = problems(error) if isinstance(error, ValidationError) else "it is not JSON."
             hint = "Delete this line to read the others, or restore the file from a copy."

@@ -17,6 +17,7 @@ from wmtk.scores.intervals import CONFIDENCE, RESAMPLES, bootstrap_interval
 
 FORMAT = "wmtk.eval"
 VERSION = 1
+LIMIT = 1e100  # of a return: sums and squares of larger ones are not finite
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def _returns(record: Mapping[str, Any]) -> tuple[float, ...]:
     if not isinstance(values, list) or not values or not all(map(_is_number, values)):
         raise ScoreError(
             f"The returns of {record['task']} must be a list of numbers, not {_shown(values)}.",
-            "There must be at least one, and none may be null, NaN or infinite.",
+            "There must be at least one, and none may be null, NaN, or 1e100 and more.",
         )
     returns = tuple(map(float, values))
     if record.get("episodes", len(returns)) != len(returns):
@@ -173,7 +174,7 @@ def _lengths(record: Mapping[str, Any], episodes: int) -> tuple[int, ...]:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < math.inf
+    return type(value) in (int, float) and abs(value) < LIMIT
 
 
 def _whole(record: Mapping[str, Any], name: str, default: int = 0) -> int:

@@ -18,12 +18,14 @@ from statistics import fmean
 from typing import Any
 
 from wmtk.errors import UsageError
-from wmtk.scores.episode_records import Evaluation
+from wmtk.scores.episode_records import LIMIT, Evaluation
 from wmtk.scores.errors import ScoreError
 from wmtk.scores.games import BASELINES, PUBLISHED, published, require_game
 
 ENDINGS = (".json", ".jsonl", ".csv")
 UNNAMED = "yours"
+MAX_BYTES = 64 * 2**20  # of a file
+MAX_DIGITS = 1000  # of a number; Python reads at most 4300
 _BLANKS = re.compile(r"\s*")
 COLUMNS = "The columns must be game,seed,score, or game and one column for each agent."
 
@@ -110,6 +112,9 @@ def _read_file(path: Path, name: str, notes: list[str]) -> Iterator[Score]:
             f"{path} has no ending that tells how to read it.", f"Use one of: {', '.join(ENDINGS)}."
         )
     try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:  # a sparse file may claim gigabytes
+            raise ScoreError(f"{path} has {size} bytes; at most {MAX_BYTES} are read.")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
@@ -149,7 +154,7 @@ def _documents(text: str) -> Iterator[Any]:
     while at < len(text):
         try:
             document, at = decoder.raw_decode(text, at)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ScoreError(f"This is not JSON: {error}.", "Was it cut or edited?") from error
         yield from document if isinstance(document, list) else [document]
         at = _blanks_end(text, at)
@@ -231,8 +236,8 @@ def _number(text: str, line: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        raise ScoreError(f"{line}: '{text}' is no score.", "Scores are finite numbers.")
+    if not abs(value) < LIMIT:
+        raise ScoreError(f"{line}: '{text}' is no score.", "Scores are numbers below 1e100.")
     return value
 
 
@@ -268,4 +273,5 @@ def _of_seed(seed: str) -> str:
 
 def _natural(seed: str) -> tuple[bool, int, str]:
     """Numbers in their order, then other names."""
-    return (not seed.isdecimal(), int(seed) if seed.isdecimal() else 0, seed)
+    number = seed.isdecimal() and len(seed) <= MAX_DIGITS
+    return (not number, int(seed) if number else 0, seed)

@@ -252,7 +252,7 @@ class PolicyStage:
 
     def advice(self) -> str:
         rates = self.trainer.rates.items()
-        return " ".join(f"--set behavior.{name}.rate={rate / 3:.1g}" for name, rate in rates)
+        return " ".join(f"--set behavior.{name}.lr={rate / 3:.1g}" for name, rate in rates)
 
     def tensors(self) -> dict[str, Tensor]:
         return module_tensors("model", self._model) | self.trainer.tensors()
