@@ -255,6 +255,11 @@ class Dataset:
             ) from error
 
     def __getitem__(self, index: int) -> Episode:
+        if not hasattr(index, "__index__"):
+            raise UsageError(
+                f"{index!r} is not the number of an episode.",
+                "Episodes are read one at a time: [dataset[number] for number in range(3)].",
+            )
         table = self.episodes
         if not -len(table) <= index < len(table):
             raise IndexError(f"episode {index} of {len(table)}")

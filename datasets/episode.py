@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -77,8 +77,8 @@ class Episode:
 
     def __post_init__(self) -> None:
         # Environments hand out numpy's scalars, which JSON does not know.
-        object.__setattr__(self, "terminated", bool(self.terminated))
-        object.__setattr__(self, "truncated", bool(self.truncated))
+        object.__setattr__(self, "terminated", _flag("terminated", self.terminated))
+        object.__setattr__(self, "truncated", _flag("truncated", self.truncated))
         if self.seed is not None:
             object.__setattr__(self, "seed", int(self.seed))
 
@@ -162,7 +162,8 @@ class Episode:
     ) -> Episode:
         """An episode from a loop: T+1 observations and infos, T actions and rewards."""
         for name, values in (("actions", actions), ("rewards", rewards)):
-            if not hasattr(values, "__len__") or np.ndim(values) == 0:
+            no_rows = isinstance(values, str | bytes | Mapping | Set)
+            if no_rows or not hasattr(values, "__len__") or getattr(values, "shape", None) == ():
                 raise EpisodeError(
                     f"{name} is a {type(values).__name__}, not a sequence.",
                     f"Give {name} as a list or an array of T values, one per step.",
@@ -284,10 +285,23 @@ def _require_rows(name: str, rows: Any, specs: Mapping[str, ArraySpec]) -> None:
             raise EpisodeError(f"{name}[{number}] has no key {missing[0]!r}.", f"{fix}.")
 
 
+def _flag(name: str, value: Any) -> bool:
+    """Whether the episode ended in this way: one value, not one per step."""
+    if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "biuf":
+        what = f"has shape {np.shape(value)}" if np.ndim(value) else f"is {value!r}"
+        raise EpisodeError(
+            f"{name} {what}.", "Give True or False: whether the last step ended the episode so."
+        )
+    return bool(value)
+
+
 def _stack(path: str, values: Sequence[Any], spec: ArraySpec) -> NDArray[Any]:
     """Rows from single values, refusing what does not have the declared shape and dtype."""
     for step, value in enumerate(values):
-        found = np.asarray(value)
+        try:
+            found = np.asarray(value)
+        except ValueError as error:
+            raise EpisodeError(f"{path} at step {step} is no array: {error}") from error
         same_kind = np.can_cast(found.dtype, spec.dtype, "same_kind")
         plain = isinstance(value, bool | int | float) or (found.ndim == 0 and same_kind)
         if found.shape != spec.shape or not (plain or found.dtype == spec.dtype):
@@ -296,7 +310,20 @@ def _stack(path: str, values: Sequence[Any], spec: ArraySpec) -> NDArray[Any]:
                 f"but the dataset declares {spec.shape} and {spec.dtype}.",
                 "Make the environment return what its space declares.",
             )
+        if found.dtype != spec.dtype and not _fits(found, np.dtype(spec.dtype)):
+            raise EpisodeError(
+                f"{path} at step {step} is {value!r}, which {spec.dtype} cannot hold.",
+                "Round or convert it before it is handed over.",
+            )
     return np.asarray(values, spec.dtype).reshape(len(values), *spec.shape)
+
+
+def _fits(value: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether a single value stays the same as a whole number or truth value of this type."""
+    if dtype.kind == "f":
+        return value.dtype.kind in "biuf"
+    with np.errstate(invalid="ignore"):
+        return value.dtype.kind in "biuf" and bool(value.astype(dtype) == value)
 
 
 def _check_array(path: str, array: Any, spec: ArraySpec, rows: int) -> None:

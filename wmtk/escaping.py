@@ -61,16 +61,20 @@ class _SafeStream:
 
 
 def make_streams_safe() -> None:
-    """Escape what is written to sys.stdout and sys.stderr from now on."""
+    """Escape what is written to sys.stdout and sys.stderr from now on.
+
+    So is what goes past them, to the streams that the interpreter started with.
+    """
     sys.stdout, sys.stderr = _SafeStream(sys.stdout), _SafeStream(sys.stderr)
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc, assignment]
 
 
 @contextmanager
 def safe_streams() -> Iterator[None]:
     """The same while the block runs."""
-    before = sys.stdout, sys.stderr
+    before = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
     make_streams_safe()
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = before  # type: ignore[misc]

@@ -29,12 +29,12 @@ def reserve() -> None:
     from wmtk.cli.common import console
 
     console.out.file = sys.stdout
-    sys.stdout = sys.stderr
+    sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[misc, assignment]
 
 
 def release() -> None:
     """Let what is printed go to stdout again."""
     console = sys.modules.get("wmtk.cli.common.console")
     if console is not None and console.out._file is not None:
-        sys.stdout = console.out.file
+        sys.stdout = sys.__stdout__ = console.out.file  # type: ignore[misc]
         console.out._file = None  # whatever sys.stdout is when something is printed

@@ -24,6 +24,8 @@ libc = ctypes.CDLL(None)
 
 def noise(where):
     print("NOISE", where, "\\x1b]0;title\\x07")
+    for stream in sys.__stdout__, sys.__stderr__:
+        print("NOISE past the streams of today", "\\x1b]0;title\\x07", file=stream)
     os.write(1, b"NOISE from a descriptor\\n")
     libc.printf(b"NOISE from C\\n")
 

@@ -158,8 +158,8 @@ ROW = {"state": np.zeros(4, np.float32)}
 
 def transitions(obs=None, actions=(0, 1), rewards=(0.0, 1.0), **more):
     obs = [ROW] * 3 if obs is None else obs
-    ended = {"terminated": True, "truncated": False}
-    return Episode.from_transitions(SCHEMA, obs, actions, rewards, **ended, **more)
+    more = {"terminated": True, "truncated": False} | more
+    return Episode.from_transitions(SCHEMA, obs, actions, rewards, **more)
 
 
 CALLS = {
@@ -176,7 +176,21 @@ CALLS = {
     "no rewards": (lambda: transitions(rewards=None), "rewards is a NoneType"),
     "column of rewards": (lambda: transitions(rewards=np.zeros((2, 1))), "reward at step 0"),
     "text as rewards": (lambda: transitions(rewards=["a", "b"]), "reward at step 0"),
+    "ragged actions": (lambda: transitions(actions=[0, [1, 2]]), "action at step 1 has shape (2,)"),
+    "ragged action": (lambda: transitions(actions=[0, [[1], [2, 3]]]), "action at step 1 is no"),
+    "half an action": (lambda: transitions(actions=[0, 0.5]), "action at step 1 is 0.5"),
+    "action of no number": (lambda: transitions(actions=[0, np.nan]), "action at step 1 is nan"),
+    "huge action": (lambda: transitions(actions=[0, 2**80]), "action at step 1"),
+    "text as actions": (lambda: transitions(actions="01"), "actions is a str"),
+    "an ending per step": (
+        lambda: transitions(terminated=np.array([False, True])),
+        "terminated has shape (2,)",
+    ),
+    "text as an ending": (lambda: transitions(truncated="no"), "truncated is 'no'"),
     "mode": (lambda: Dataset.open("catch.zarr", "w"), "mode 'w'"),
+    "slice of episodes": (lambda: Dataset.open("catch.zarr")[0:2], "slice(0, 2, None) is not"),
+    "name of an episode": (lambda: Dataset.open("catch.zarr")["a"], "'a' is not the number"),
+    "half an episode": (lambda: Dataset.open("catch.zarr")[0.5], "one at a time"),
     "version": (lambda: Dataset.open("catch.zarr", version=-4), "-4 is not a version"),
     "schema": (lambda: Dataset.create("new", {"state": 4}), "a dict, not a Schema"),
     "append": (lambda: Dataset.open("empty.zarr", "a").append({"a": 1}), "A dict is not"),
