@@ -289,7 +289,7 @@ def test_a_relative_path_does_not_follow_the_current_folder(tmp_path, monkeypatc
 
 def test_recorded_paths_move_along_with_their_folder(tmp_path) -> None:
     code = (
-        "import os; from pathlib import Path; from wmtk.datasets import durable\n"
+        "import os; from pathlib import Path; from wmtk.datasets.storage import atomic\n"
         "here = Path.cwd()\n"
         "print(atomic.portable(here / 'a' / 'b'), atomic.portable(Path('/x')))\n"
         "os.chdir('/'); print(atomic.portable(here / 'a'))"

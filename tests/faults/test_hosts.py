@@ -29,7 +29,8 @@ THERE = Host("there", "m2", "b2")
 WRITER = """
 import importlib.util, sys
 from pathlib import Path
-from wmtk.datasets import Dataset, durable, hosts
+from wmtk.datasets import Dataset
+from wmtk.datasets.storage import atomic, hosts
 
 _, path, root, name, first, count, lease = sys.argv
 spec = importlib.util.spec_from_file_location("driver", path)

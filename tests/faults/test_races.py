@@ -75,7 +75,7 @@ def test_a_clean_up_that_takes_a_new_staging_folder(
             shutil.rmtree(path)
         return lock_held(path, **options)
 
-    monkeypatch.setattr(part.durable, "lock_held", late)
+    monkeypatch.setattr(part.atomic, "lock_held", late)
     dataset.append(driver.episode(1))
     assert taken
     assert numbers_in(root) == [0, 1]
