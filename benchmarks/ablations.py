@@ -14,7 +14,7 @@ from rich.console import Console
 from timing import Table, write_markdown
 
 from wmtk.agent.device import tune_allocator
-from wmtk.collect import RandomPolicy, collect, dataset_for
+from wmtk.collecting import RandomPolicy, collect, dataset_for
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.runs.metrics_log import read_metrics

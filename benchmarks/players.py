@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 from timing import size
 
-from wmtk.collect import PlayProgress, collect, dataset_for, load_policy
+from wmtk.collecting import PlayProgress, collect, dataset_for, load_policy
 from wmtk.envs import resolve
 
 TASK = "atari_pong"

@@ -27,7 +27,7 @@ from wmtk.errors import UsageError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from wmtk.collect import CollectReport, PlayProgress
+    from wmtk.collecting import CollectReport, PlayProgress
 
 
 def collect(
@@ -111,8 +111,8 @@ def collect(
     """
     stdout.reserve()
     from wmtk.cli.common.policy_names import find_policy_maker
-    from wmtk.collect import EpsilonGreedy, dataset_for, schema_of, seed_words
-    from wmtk.collect import collect as run
+    from wmtk.collecting import EpsilonGreedy, dataset_for, schema_of, seed_words
+    from wmtk.collecting import collect as run
     from wmtk.envs import resolve
 
     if human and steps is None and episodes is None:

@@ -18,7 +18,7 @@ from wmtk.cli.common.run_options import say
 from wmtk.errors import EnvironmentFailedError, UsageError
 
 if TYPE_CHECKING:
-    from wmtk.collect import EvalReport, PlayProgress, Recording
+    from wmtk.collecting import EvalReport, PlayProgress, Recording
     from wmtk.envs import ResolvedTask
     from wmtk.runs.run_directory import Run
     from wmtk.scores import Baselines
@@ -106,7 +106,7 @@ def evaluate(
     Ctrl-C reports the episodes that are whole and exits with code 130.
     """
     stdout.reserve()
-    from wmtk.collect import evaluate as play
+    from wmtk.collecting import evaluate as play
     from wmtk.viz.videos.video_file import VIDEO_ENDINGS, require_ending
 
     if video is not None:
@@ -199,8 +199,8 @@ def trained(
     from wmtk.agent.device import choose_device, tune_threads
     from wmtk.agent.introspection import ActorIntrospector
     from wmtk.agent.load import load
-    from wmtk.collect import schema_of, task_of
-    from wmtk.collect.evaluator import EVALUATION
+    from wmtk.collecting import schema_of, task_of
+    from wmtk.collecting.evaluator import EVALUATION
     from wmtk.datasets.schema_match import require_fit
 
     agent = load(path, checkpoint, choose_device(device))
@@ -243,8 +243,8 @@ def _named(
     seed: int,
 ) -> Player:
     """Random play, or a function."""
-    from wmtk.collect import find_policy, load_policy, schema_of, task_of
-    from wmtk.collect.evaluator import EVALUATION
+    from wmtk.collecting import find_policy, load_policy, schema_of, task_of
+    from wmtk.collecting.evaluator import EVALUATION
 
     if os.path.lexists(Path(name) / "run.json"):
         raise UsageError(
@@ -282,9 +282,9 @@ def _random(
     """Random play in the same task, if there is to be any."""
     if not episodes:
         return None
-    from wmtk.collect import RandomPolicy
-    from wmtk.collect import evaluate as play
-    from wmtk.collect.evaluator import EVALUATION
+    from wmtk.collecting import RandomPolicy
+    from wmtk.collecting import evaluate as play
+    from wmtk.collecting.evaluator import EVALUATION
 
     with console.progress("Random play", episodes, noun="episode") as bar:
         return play(

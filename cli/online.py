@@ -206,7 +206,7 @@ def _resolve(
     name: str, options: list[str], obs_keys: str | None, run: Run | None, trust_env: list[str]
 ) -> ResolvedTask:
     """The task with its options; a run that is resumed keeps those that are not given."""
-    from wmtk.collect import task_of
+    from wmtk.collecting import task_of
     from wmtk.envs import resolve
 
     changes = task_options(options, obs_keys, "--task-set")

@@ -118,7 +118,7 @@ def train_model(
       tensorboard --logdir runs
     """
     from wmtk.agent.device import choose_device
-    from wmtk.collect.env_setup import EnvSetup
+    from wmtk.collecting.env_setup import EnvSetup
     from wmtk.training.model_stage import train_model as run
 
     chosen = choose_device(device)

@@ -114,7 +114,7 @@ def train_policy(
     """
     stdout.reserve()
     from wmtk.agent.device import choose_device
-    from wmtk.collect.env_setup import EnvSetup
+    from wmtk.collecting.env_setup import EnvSetup
     from wmtk.training.policy_stage import train_policy as run
     from wmtk.version import code_version
 

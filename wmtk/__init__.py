@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wmtk.agent.load import load as load
-    from wmtk.collect import EvalReport as EvalReport
-    from wmtk.collect import RandomPolicy as RandomPolicy
-    from wmtk.collect import evaluate as evaluate
+    from wmtk.collecting import EvalReport as EvalReport
+    from wmtk.collecting import RandomPolicy as RandomPolicy
+    from wmtk.collecting import evaluate as evaluate
     from wmtk.datasets import Batch as Batch
     from wmtk.datasets import Dataset as Dataset
     from wmtk.datasets import Episode as Episode
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "wmtk.collect": ["EvalReport", "RandomPolicy", "evaluate"],
+    "wmtk.collecting": ["EvalReport", "RandomPolicy", "evaluate"],
     "wmtk.datasets": ["Batch", "Dataset", "Episode", "Schema", "SequenceSampler", "Source"],
     "wmtk.envs": ["make_env", "resolve"],
     "wmtk.errors": ["WmtkError"],
@@ -43,7 +43,7 @@ _HOMES = {
     "wmtk.training.policy_stage": ["train_policy"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_PACKAGES = ("collect", "datasets", "envs", "errors", "models", "scores", "spaces", "viz")
+_PACKAGES = ("collecting", "datasets", "envs", "errors", "models", "scores", "spaces", "viz")
 
 __all__ = ["__version__", *_HOME, *_PACKAGES]
 

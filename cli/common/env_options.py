@@ -49,7 +49,7 @@ def echo(task: ResolvedTask, seed: int) -> None:
 
 def say_limits(task: ResolvedTask, option: str, steps: int | None = None, envs: int = 1) -> None:
     """Say how many more steps than `steps` may be played, and that no episode goes on for ever."""
-    from wmtk.collect import LONGEST_EPISODE, most_steps
+    from wmtk.collecting import LONGEST_EPISODE, most_steps
 
     if task.time_limit is None:
         when = f"after {LONGEST_EPISODE:,} steps{' or once --steps are played' if steps else ''}"

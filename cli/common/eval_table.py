@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from wmtk.collect import EvalReport, Policy, PolicyIntrospector
+    from wmtk.collecting import EvalReport, Policy, PolicyIntrospector
     from wmtk.datasets import Schema
     from wmtk.envs import ResolvedTask
     from wmtk.scores import Baselines, ReturnComparison

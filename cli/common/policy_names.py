@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
-    from wmtk.collect import Policy
+    from wmtk.collecting import Policy
     from wmtk.datasets import Schema
 
 PolicyMaker = Callable[["Schema", Sequence[int]], "Policy"]  # of the spaces, and of a seed
@@ -23,7 +23,7 @@ def find_policy_maker(
 
     `explore` takes the actor of a run that goes where its model is uncertain.
     """
-    from wmtk.collect import find_policy, load_policy
+    from wmtk.collecting import find_policy, load_policy
 
     if not os.path.lexists(Path(name) / "run.json"):
         find_policy(name)

@@ -51,7 +51,7 @@ def playable_task(
     about: Mapping[str, Any], path: Path, trust_env: Sequence[str] = ()
 ) -> ResolvedTask:
     """The task that data is of, if it can be made here and has the spaces of the data."""
-    from wmtk.collect import schema_of, task_of
+    from wmtk.collecting import schema_of, task_of
     from wmtk.datasets import Schema
     from wmtk.datasets.schema_match import require_fit
 

@@ -31,8 +31,8 @@ from wmtk.cli.viz.window_options import (
 
 if TYPE_CHECKING:
     from wmtk.agent.load import LoadedModel
+    from wmtk.viz.html_report import About
     from wmtk.viz.judgment.verdict import Verdict
-    from wmtk.viz.report import About
 
 NOUNS = {
     "Looking at windows": "window",
@@ -95,8 +95,8 @@ def report(
     """
     from wmtk.agent.load import LoadedAgent
     from wmtk.viz.draw.episode_view import view_of
+    from wmtk.viz.html_report import look_closely, report_page, require_report, write_report
     from wmtk.viz.judgment.verdict import verdict
-    from wmtk.viz.report import look_closely, report_page, require_report, write_report
 
     path = out or run / "report" / "report.html"
     require_report(path)
@@ -167,7 +167,7 @@ def _about(look: Look, run: Path, seed: int) -> About:
     from wmtk.datasets.storage import atomic
     from wmtk.runs.metrics_log import read_metrics
     from wmtk.version import code_version
-    from wmtk.viz.report import About
+    from wmtk.viz.html_report import About
 
     folder = look.model.run.path
     commands = folder / "command.txt"

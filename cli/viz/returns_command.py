@@ -17,7 +17,7 @@ from wmtk.cli.viz.window_options import Device
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from wmtk.collect import EvalReport
+    from wmtk.collecting import EvalReport
     from wmtk.viz.metrics import Estimate, TrainingReturns
 
 ENVS = 10  # that play side by side
@@ -140,7 +140,7 @@ def _play(
     """Episodes of one checkpoint, as `wmtk eval` plays them."""
     from wmtk.cli.common.env_options import warn
     from wmtk.cli.eval import trained
-    from wmtk.collect import evaluate
+    from wmtk.collecting import evaluate
 
     player = trained(run, None, {}, trust_env, str(update), device, seed, sample=sample)
     with progress(f"Playing update {update:,}", episodes, noun="episode") as bar:

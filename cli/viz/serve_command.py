@@ -18,8 +18,8 @@ from wmtk.cli.viz.window_options import Checkpoint, Device, training_of
 from wmtk.errors import MissingDependencyError, UsageError
 
 if TYPE_CHECKING:
-    from wmtk.viz.serve.catalog import Catalog, DataEntry, Dreamer, RunEntry, Target
-    from wmtk.viz.serve.server import Address
+    from wmtk.viz.live.catalog import Catalog, DataEntry, Dreamer, RunEntry, Target
+    from wmtk.viz.live.server import Address
 
 HOST, PORT = "127.0.0.1", 8765
 
@@ -67,7 +67,7 @@ def serve(
     others = [path for path in paths or [] if path not in runs]
     if not runs and not others:
         raise UsageError("There is nothing to show.", "Name runs or datasets, or both.")
-    from wmtk.viz.serve.catalog import Catalog
+    from wmtk.viz.live.catalog import Catalog
 
     stdout.reserve()
     trusted = trust_env or []
@@ -92,11 +92,11 @@ def play_yourself(
 ) -> None:
     """`wmtk collect --human`: the page for playing the real environment, which saves episodes."""
     from wmtk.cli.common.env_options import echo, say_new_folders
-    from wmtk.collect import dataset_for
+    from wmtk.collecting import dataset_for
     from wmtk.envs import resolve
 
     require_packages()
-    from wmtk.viz.serve.catalog import Catalog, Target
+    from wmtk.viz.live.catalog import Catalog, Target
 
     resolved = resolve(task, **settings)
     seed = secrets.randbelow(2**31) if seed is None else seed
@@ -123,7 +123,7 @@ def open_page(
     catalog: Catalog, host: str, port: int, *, no_open: bool, human: bool = False
 ) -> None:
     """Serve until Ctrl-C."""
-    from wmtk.viz.serve.server import Server
+    from wmtk.viz.live.server import Server
 
     def ready(address: Address) -> None:
         _say(f"The live page is at {address.url}")
@@ -148,11 +148,11 @@ def _say(text: str) -> None:
 
 def _run(path: Path, checkpoint: str, device: str, trust_env: Sequence[str] = ()) -> RunEntry:
     """A run, whose model is opened when somebody plays in it."""
-    from wmtk.collect import task_of
+    from wmtk.collecting import task_of
     from wmtk.runs.model_spaces import spaces_of
     from wmtk.runs.run_directory import Run
     from wmtk.viz.held_out import held_out
-    from wmtk.viz.serve.catalog import RunEntry
+    from wmtk.viz.live.catalog import RunEntry
 
     run = Run(path)
 
@@ -178,16 +178,16 @@ def _run(path: Path, checkpoint: str, device: str, trust_env: Sequence[str] = ()
 
 def _data(path: Path) -> DataEntry:
     from wmtk.datasets import Dataset
-    from wmtk.viz.serve.catalog import DataEntry
+    from wmtk.viz.live.catalog import DataEntry
 
     return DataEntry(path.resolve().name, Dataset.open(path))
 
 
 def _target(path: Path, runs: Sequence[RunEntry], trust_env: list[str]) -> Target:
     """Where to record to: the task is that of the dataset, if there is one, or of the first run."""
-    from wmtk.collect import dataset_for, task_of
+    from wmtk.collecting import dataset_for, task_of
     from wmtk.datasets import Dataset
-    from wmtk.viz.serve.catalog import Target
+    from wmtk.viz.live.catalog import Target
 
     if path.exists():
         task = task_of(Dataset.open(path).env, trust_env=trust_env)

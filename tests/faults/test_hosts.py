@@ -214,7 +214,7 @@ def test_local_file_systems_have_no_owner(make_dataset) -> None:
 
 COLLECT = """
 import sys
-from wmtk.collect import collect, dataset_for, load_policy, seed_words
+from wmtk.collecting import collect, dataset_for, load_policy, seed_words
 from wmtk.envs import resolve
 
 task = resolve("wmtk/Catch-v0")
@@ -254,7 +254,7 @@ def test_writers_that_start_together_with_one_seed_record_different_episodes(tmp
 
 
 def _catch_schema():
-    from wmtk.collect import schema_of
+    from wmtk.collecting import schema_of
 
     return schema_of(resolve("wmtk/Catch-v0"))
 

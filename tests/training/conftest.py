@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmtk.collect import RandomPolicy, collect, dataset_for
+from wmtk.collecting import RandomPolicy, collect, dataset_for
 from wmtk.datasets import Dataset, Episode, Provenance, Schema
 from wmtk.envs import resolve
 from wmtk.runs.training_config import TrainingConfig

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import wmtk
-from wmtk.collect import EpsilonGreedy, collect, dataset_for
+from wmtk.collecting import EpsilonGreedy, collect, dataset_for
 from wmtk.datasets import Source
 from wmtk.envs import resolve
 from wmtk.errors import RunError, SchemaMismatchError

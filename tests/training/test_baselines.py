@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from wmtk.collect import CallablePolicy, RandomPolicy, collect, dataset_for
-from wmtk.collect.env_setup import EnvSetup
+from wmtk.collecting import CallablePolicy, RandomPolicy, collect, dataset_for
+from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.envs.known_returns import reward_threshold

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wmtk
-from wmtk.collect import RandomPolicy, collect, dataset_for, evaluate
+from wmtk.collecting import RandomPolicy, collect, dataset_for, evaluate
 from wmtk.datasets import Dataset, Episode, Schema, SequenceSampler, Source
 from wmtk.envs import resolve
 from wmtk.errors import WmtkError

@@ -11,7 +11,7 @@ from PIL import Image
 
 import wmtk
 from wmtk.agent.introspection import ActorIntrospector
-from wmtk.collect import evaluate
+from wmtk.collecting import evaluate
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
@@ -244,7 +244,7 @@ def test_ctrl_c_in_random_play_keeps_the_rest(run_wmtk, functions, monkeypatch) 
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wmtk.collect.RandomPolicy.act", interrupt)
+    monkeypatch.setattr("wmtk.collecting.RandomPolicy.act", interrupt)
     options = ["--task", "wmtk/Catch-v0", *SHORT, "--episodes", 2, "--random", 3, "--json"]
     done = run_wmtk("eval", "--policy", f"{functions()}:right", *options)
     assert done.exit_code == 130

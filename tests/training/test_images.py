@@ -17,10 +17,10 @@ from wmtk.spaces import ArraySpec
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
 from wmtk.viz.evidence import gather
+from wmtk.viz.live.catalog import DataEntry
+from wmtk.viz.live.frame_painter import Painter
+from wmtk.viz.live.session import Recording, Session
 from wmtk.viz.rollouts import open_loop, reconstructions
-from wmtk.viz.serve.catalog import DataEntry
-from wmtk.viz.serve.frame_painter import Painter
-from wmtk.viz.serve.session import Recording, Session
 from wmtk.viz.windows import Window, read_windows
 
 LARGE = ArraySpec("box", (40, 50, 3), "uint8", 0, 255)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wmtk.collect.env_setup import EnvSetup
+from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Source
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError

@@ -14,7 +14,7 @@ import torch
 
 from wmtk.agent.load import load
 from wmtk.cli.online import _steps_of
-from wmtk.collect import task_of
+from wmtk.collecting import task_of
 from wmtk.datasets import Dataset, SequenceSampler, Source
 from wmtk.datasets.integrity.validate import validate
 from wmtk.envs import resolve
@@ -390,7 +390,7 @@ def test_an_endless_task_is_played_for_so_many_steps(
     config, tmp_path, monkeypatch, run_wmtk, background
 ) -> None:
     """Also by random play, by the tests, after resuming, and by `wmtk eval`."""
-    monkeypatch.setattr("wmtk.collect.driver.LONGEST_EPISODE", 90)
+    monkeypatch.setattr("wmtk.collecting.driver.LONGEST_EPISODE", 90)
     (tmp_path / "endless_envs.py").write_text(ENDLESS)
     monkeypatch.syspath_prepend(tmp_path)
     task = resolve("endless_envs:Endless")

@@ -107,8 +107,8 @@ class Bin:
 
 
 def test_a_process_that_dies_or_fails_is_told_of(config) -> None:
-    from wmtk.collect import RandomPolicy, schema_of
-    from wmtk.collect.env_setup import EnvSetup
+    from wmtk.collecting import RandomPolicy, schema_of
+    from wmtk.collecting.env_setup import EnvSetup
 
     messages, sink = [], Bin()
     playing = EnvSetup(CATCH, 0, on_message=messages.append)

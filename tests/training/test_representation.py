@@ -10,7 +10,7 @@ import torch
 
 import wmtk
 from wmtk.agent.outputs import LatentState
-from wmtk.collect import EvalReport, Trial
+from wmtk.collecting import EvalReport, Trial
 from wmtk.datasets import Episode, Provenance, SequenceSampler
 from wmtk.reprs import LONGEST, brief
 from wmtk.runs.run_directory import Run

@@ -142,7 +142,7 @@ def test_viz_commands(harmless, folder, monkeypatch) -> None:
     harmless("viz", "intervene", model, data, folder / "e.png", "--frames", 1, "--variables", 1)
     harmless("viz", "report", policy, data, *few, "--windows", 4)
     harmless("viz", "returns", policy, fails=True)
-    from wmtk.viz.serve import server
+    from wmtk.viz.live import server
 
     def run(self, on_ready):
         on_ready(self.address)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import wmtk
-from wmtk.collect.env_setup import EnvSetup
+from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.errors import ConfigError, RunError, SchemaMismatchError

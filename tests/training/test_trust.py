@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from wmtk.collect import task_of
+from wmtk.collecting import task_of
 from wmtk.datasets import Dataset, Source
 from wmtk.datasets.storage import atomic
 from wmtk.envs import resolve
@@ -24,10 +24,10 @@ from wmtk.training.model_stage import train_model
 from wmtk.training.online.train import online
 from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
-from wmtk.viz.serve import protocol
-from wmtk.viz.serve import server as servers
-from wmtk.viz.serve.model_pool import ModelPool
-from wmtk.viz.serve.session_factory import make_world
+from wmtk.viz.live import protocol
+from wmtk.viz.live import server as servers
+from wmtk.viz.live.model_pool import ModelPool
+from wmtk.viz.live.session_factory import make_world
 
 from .conftest import SETTINGS
 

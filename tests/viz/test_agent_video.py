@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image as PillowImage
 
-from wmtk.collect import Recording
+from wmtk.collecting import Recording
 from wmtk.datasets import Schema
 from wmtk.spaces import ArraySpec
 from wmtk.viz.draw.canvas import INK, PURPLE, Canvas

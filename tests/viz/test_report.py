@@ -10,13 +10,22 @@ import numpy as np
 import pytest
 
 from wmtk.errors import UsageError
+from wmtk.viz.html_report.calibration import binned
+from wmtk.viz.html_report.charts import (
+    Chart,
+    Series,
+    curve,
+    data,
+    figure,
+    figures,
+    histogram,
+    plain,
+)
+from wmtk.viz.html_report.learning import learning, thinned
+from wmtk.viz.html_report.markup import Markup, Section, element, joined, table
+from wmtk.viz.html_report.media import png
+from wmtk.viz.html_report.page import document, require_report, write_report
 from wmtk.viz.metrics import Estimate
-from wmtk.viz.report.calibration import binned
-from wmtk.viz.report.charts import Chart, Series, curve, data, figure, figures, histogram, plain
-from wmtk.viz.report.learning import learning, thinned
-from wmtk.viz.report.markup import Markup, Section, element, joined, table
-from wmtk.viz.report.media import png
-from wmtk.viz.report.page import document, require_report, write_report
 
 
 def spec(markup: str) -> dict:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wmtk.agent.outputs import PolicyRollout
 from wmtk.datasets import Batch, Dataset, Episode, Provenance
-from wmtk.viz.report import About, look_closely, report_page, write_report
+from wmtk.viz.html_report import About, look_closely, report_page, write_report
 from wmtk.viz.windows import Window, read_windows
 
 from .dots import PLACES, SCHEMA, DotModel, draw, find, record

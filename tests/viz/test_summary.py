@@ -11,9 +11,9 @@ import pytest
 
 from wmtk.viz.evaluation import Evaluation, evaluate
 from wmtk.viz.evidence import gather
+from wmtk.viz.html_report.about import About
+from wmtk.viz.html_report.overview import summary
 from wmtk.viz.judgment.verdict import verdict
-from wmtk.viz.report.about import About
-from wmtk.viz.report.overview import summary
 
 from .dots import DotModel, record
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.collect import Recording
-from wmtk.collect.recording_policy import discounted_returns
+from wmtk.collecting import Recording
+from wmtk.collecting.recording_policy import discounted_returns
 from wmtk.datasets import Episode
 from wmtk.viz.draw.canvas import (
     BLUE,

@@ -27,7 +27,7 @@ Observation = Mapping[str, NDArray[Any]]  # leaves by key
 class ActorPolicy:
     """Follows what happens in several environments, each in a slot, and acts in them.
 
-    It keeps to the protocol of wmtk.collect.Policy. Called with one observation it acts in a
+    It keeps to the protocol of wmtk.collecting.Policy. Called with one observation it acts in a
     single environment; `begin` says that an episode starts. Its random numbers are its own:
     acting does not change what training draws. Both networks are looked at as they are at the
     moment, also while they are being trained.

@@ -14,7 +14,7 @@ from wmtk.models.conv import to_bytes
 
 
 class ActorIntrospector:
-    """What an actor's critic and world model say of where it is: see wmtk.collect.Mind."""
+    """What an actor's critic and world model say of where it is: see wmtk.collecting.Mind."""
 
     def __init__(self, policy: ActorPolicy) -> None:
         self._policy = policy

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from wmtk.collect import RandomPolicy, evaluate, schema_of
-from wmtk.collect.env_setup import EnvSetup, longest_episode
-from wmtk.collect.evaluator import EVALUATION
+from wmtk.collecting import RandomPolicy, evaluate, schema_of
+from wmtk.collecting.env_setup import EnvSetup, longest_episode
+from wmtk.collecting.evaluator import EVALUATION
 from wmtk.datasets import Dataset, Source
 from wmtk.datasets.storage import atomic
 from wmtk.envs.known_returns import known_returns, reward_threshold

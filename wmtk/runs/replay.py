@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from wmtk.collect import dataset_for
+from wmtk.collecting import dataset_for
 from wmtk.datasets import Dataset, Episode
 from wmtk.datasets.storage import atomic
 from wmtk.envs import ResolvedTask
@@ -56,7 +56,7 @@ class Replay:
         self.returns = self.dataset.episodes.total_reward.tolist()
         self._write()
 
-    # --- a sink of wmtk.collect.Play ---
+    # --- a sink of wmtk.collecting.Play ---
 
     def add(self, slot: int, episode: Episode) -> None:
         provenance = replace(episode.provenance, policy=self.label() or episode.provenance.policy)

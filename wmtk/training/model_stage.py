@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wmtk.agent.open_loop import CONTEXT, HORIZON, open_loop_windows, save_picture
 from wmtk.agent.saved_sizes import require_saved_sizes
-from wmtk.collect.env_setup import EnvSetup
+from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Batch, Source
 from wmtk.errors import UsageError
 from wmtk.models.rssm import State

@@ -13,9 +13,9 @@ from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec, to_inputs
 from wmtk.agent.compat import restore_world_model
 from wmtk.agent.saved_sizes import require_saved_sizes
-from wmtk.collect import EvalReport, schema_of
-from wmtk.collect.env_setup import EnvSetup
-from wmtk.collect.evaluator import EVALUATION
+from wmtk.collecting import EvalReport, schema_of
+from wmtk.collecting.env_setup import EnvSetup
+from wmtk.collecting.evaluator import EVALUATION
 from wmtk.datasets import Batch, Dataset, Schema, Source
 from wmtk.datasets.schema_match import require_fit
 from wmtk.errors import ConfigError, DatasetError, RunError

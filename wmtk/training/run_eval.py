@@ -8,8 +8,8 @@ import numpy as np
 
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.introspection import ActorIntrospector
-from wmtk.collect import EvalReport, PlayProgress, evaluate
-from wmtk.collect.env_setup import EnvSetup
+from wmtk.collecting import EvalReport, PlayProgress, evaluate
+from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Schema
 from wmtk.scores import summarize_returns
 

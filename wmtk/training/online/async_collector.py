@@ -14,11 +14,11 @@ from torch import nn
 
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec
-from wmtk.collect.driver import EpisodeDriver, Sink
-from wmtk.collect.env_setup import EnvSetup
-from wmtk.collect.env_slot import SlotPlan
-from wmtk.collect.policies import Policy
-from wmtk.collect.workers import process_started, starting_process
+from wmtk.collecting.driver import EpisodeDriver, Sink
+from wmtk.collecting.env_setup import EnvSetup
+from wmtk.collecting.env_slot import SlotPlan
+from wmtk.collecting.policies import Policy
+from wmtk.collecting.workers import process_started, starting_process
 from wmtk.datasets import Episode
 from wmtk.errors import EnvironmentFailedError
 from wmtk.models.world_model import WorldModel
@@ -27,7 +27,7 @@ from wmtk.runs.state_tensors import fork_rng
 
 @dataclass
 class Played:
-    """What came of a request; a sink of wmtk.collect.Play in the other process."""
+    """What came of a request; a sink of wmtk.collecting.Play in the other process."""
 
     episodes: list[tuple[int, Episode]] = field(default_factory=list)
     under_way: int = 0

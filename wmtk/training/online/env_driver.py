@@ -7,11 +7,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Protocol
 
-from wmtk.collect import PlayProgress, RandomPolicy, collect, seed_words
-from wmtk.collect.driver import EpisodeDriver, Sink, make_plans
-from wmtk.collect.env_setup import EnvSetup
-from wmtk.collect.env_slot import SlotPlan
-from wmtk.collect.policies import Policy
+from wmtk.collecting import PlayProgress, RandomPolicy, collect, seed_words
+from wmtk.collecting.driver import EpisodeDriver, Sink, make_plans
+from wmtk.collecting.env_setup import EnvSetup
+from wmtk.collecting.env_slot import SlotPlan
+from wmtk.collecting.policies import Policy
 from wmtk.datasets import SequenceSampler
 from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.replay import Replay

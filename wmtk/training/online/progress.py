@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from wmtk.collect import EvalReport
+from wmtk.collecting import EvalReport
 from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.replay import Replay
 from wmtk.runs.run_directory import Run

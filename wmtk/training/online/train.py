@@ -13,9 +13,9 @@ import torch
 
 from wmtk.agent.open_loop import CONTEXT, HORIZON
 from wmtk.agent.saved_sizes import require_saved_sizes
-from wmtk.collect import EvalReport, RandomPolicy, schema_of, seed_words
-from wmtk.collect.env_setup import EnvSetup
-from wmtk.collect.evaluator import EVALUATION
+from wmtk.collecting import EvalReport, RandomPolicy, schema_of, seed_words
+from wmtk.collecting.env_setup import EnvSetup
+from wmtk.collecting.evaluator import EVALUATION
 from wmtk.datasets import Batch, Source
 from wmtk.datasets.schema_match import require_fit
 from wmtk.datasets.storage import atomic

@@ -1,0 +1,210 @@
+"""The metrics of runs, computed while people play: the model's share in the inference thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from dataclasses import asdict
+from typing import Any
+
+from numpy.typing import NDArray
+
+from wmtk.agent.outputs import OpenLoop, Posterior
+from wmtk.datasets import Batch, Schema
+from wmtk.errors import WmtkError
+from wmtk.viz.comparison import Difference, compare
+from wmtk.viz.evaluation import DEFINITIONS, Evaluation, evaluate
+from wmtk.viz.evidence import SAMPLES, Evidence, Predictor, gather
+from wmtk.viz.held_out import held_out_of_all
+from wmtk.viz.judgment.verdict import verdict
+from wmtk.viz.live import protocol
+from wmtk.viz.live.catalog import Catalog, DataEntry
+from wmtk.viz.live.engine import Engine
+from wmtk.viz.live.player import Page
+from wmtk.viz.metrics import Estimate
+from wmtk.viz.windows import CONTEXT, batches, choose_windows
+
+
+class _StoppedError(Exception):
+    """Nobody wants to know any more."""
+
+
+class _InTurns:
+    """A model whose work is done in the inference thread, between steps of play."""
+
+    def __init__(self, model: Predictor, engine: Engine, job: _Job) -> None:
+        self._model, self._engine, self._job = model, engine, job
+
+    @property
+    def schema(self) -> Schema:
+        return self._model.schema
+
+    @property
+    def gamma(self) -> float | None:
+        return self._model.gamma
+
+    @property
+    def policy_horizon(self) -> int:
+        return self._model.policy_horizon
+
+    def prepared(self, batch: Batch) -> Batch:
+        return self._model.prepared(batch)
+
+    def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
+        self._job.check()
+        return self._engine.call(lambda: self._model.observe_batch(batch, seed))
+
+    def predict_batch(
+        self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
+    ) -> OpenLoop:
+        self._job.check()
+        return self._engine.call(
+            lambda: self._model.predict_batch(
+                batch, context=context, horizon=horizon, samples=samples, seed=seed
+            )
+        )
+
+
+class Measurer:
+    """One job for each page; a new one ends that before."""
+
+    def __init__(self, catalog: Catalog, engine: Engine) -> None:
+        self._catalog, self._engine = catalog, engine
+        self._jobs: dict[int, _Job] = {}
+
+    def start(self, page: Page, message: protocol.Measure) -> None:
+        self.stop(page)
+        if message.runs:
+            job = _Job(self._catalog, self._engine, page, message)
+            self._jobs[id(page)] = job
+            threading.Thread(target=job.run, name="wmtk-metrics", daemon=True).start()
+
+    def stop(self, page: Page) -> None:
+        job = self._jobs.pop(id(page), None)
+        if job is not None:
+            job.stopped = True
+
+    def stop_all(self) -> None:
+        for job in self._jobs.values():
+            job.stopped = True
+
+
+class _Job:
+    def __init__(
+        self, catalog: Catalog, engine: Engine, page: Page, message: protocol.Measure
+    ) -> None:
+        self._catalog, self._engine, self._page, self._message = catalog, engine, page, message
+        self.stopped = False
+
+    def check(self) -> None:
+        if self.stopped:
+            raise _StoppedError
+
+    def run(self) -> None:
+        try:
+            self._measure()
+        except (_StoppedError, CancelledError):
+            pass
+        except WmtkError as error:
+            self._page.tell("measured", error=error.message, hint=error.hint)
+        except Exception as error:
+            self._page.tell("measured", error=f"{type(error).__name__}: {error}", hint="")
+
+    def _measure(self) -> None:
+        data, runs = self._catalog.data(self._message.data), self._message.runs
+        windows, note = self._windows(data)
+        found: list[Evidence] = []
+        for number, run in enumerate(runs):
+            found.append(self._gather(run, number, windows))
+        results = []
+        for run, evidence in zip(runs, found, strict=True):
+            self.check()
+            self._progress(f"Computing the metrics of {self._catalog.run(run).name}", 1, 1)
+            results.append(_summary(run, evaluate(evidence, factors=False)))
+        self.check()
+        self._page.tell(
+            "measured",
+            data=self._message.data,
+            note=note,
+            windows=sum(len(batch.reward) for batch in windows),
+            context=CONTEXT,
+            samples=SAMPLES,
+            definitions=DEFINITIONS,
+            results=results,
+            differences=[_difference(d) for d in compare(found)] if len(found) > 1 else [],
+        )
+
+    def _windows(self, data: DataEntry) -> tuple[list[Batch], str]:
+        """Windows of episodes that none of the runs has learned from."""
+        runs = [self._catalog.run(run) for run in self._message.runs]
+        with data.lock:
+            held = [run.held_out(data.dataset) for run in runs]
+            windows = choose_windows(
+                data.dataset.episodes,
+                held_out_of_all(data.name, held),
+                context=CONTEXT,
+                horizon=self._message.horizon,
+                count=self._message.windows,
+            )
+            length = max(window.rows for window in windows)
+            read = list(batches(data.dataset, windows, length))
+        return read, "; ".join(dict.fromkeys(each.note for each in held))
+
+    def _gather(self, run: str, number: int, windows: Sequence[Batch]) -> Evidence:
+        engine, name = self._engine, self._catalog.run(run).name
+        self._progress(f"Opening {name}", number, len(self._message.runs))
+        dreamer = engine.call(lambda: engine.shelf.borrow(run))
+        try:
+            return gather(
+                _InTurns(dreamer.loaded, engine, self),
+                windows,
+                context=CONTEXT,
+                samples=SAMPLES,
+                on_window=lambda done, total: self._progress(f"{name} looks", done, total),
+            )
+        finally:
+            engine.call(lambda: engine.shelf.give_back(run))
+
+    def _progress(self, text: str, done: int, total: int) -> None:
+        self.check()
+        self._page.tell("measuring", text=text, done=done, total=total)
+
+
+def _summary(run: str, found: Evaluation) -> dict[str, Any]:
+    """What the page shows of an evaluation."""
+    return {
+        "run": run,
+        "verdict": asdict(verdict(found)),
+        "trusted": found.trusted,
+        "usable": found.usable,
+        "horizon": found.horizon,
+        "episodes": found.episodes,
+        "obs": {
+            key: {
+                "image": quality.image,
+                "score": _curve(quality.score),
+                "ceiling": _curve(quality.ceiling),
+                "copy": _curve(quality.copy),
+                "average": _curve(quality.average),
+                "skill": _curve(quality.skill),
+            }
+            for key, quality in found.obs.items()
+        },
+        "kl": float(found.kl.value),
+        "entropy": float(found.entropy_prior.value),
+        "dead": None if found.codes is None else float(found.codes.dead.mean()),
+    }
+
+
+def _curve(estimate: Estimate) -> dict[str, NDArray[Any]]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+
+def _difference(found: Difference) -> dict[str, Any]:
+    others = range(len(found.differences))
+    return {
+        "name": found.name,
+        "values": found.values,
+        "says": [found.says(other) for other in others],
+    }

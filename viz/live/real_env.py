@@ -1,0 +1,110 @@
+"""The real environment, played one step at a time; its episodes are like any collector's."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmtk.collecting.env_slot import EnvSlot, SlotPlan
+from wmtk.datasets import Batch, Episode, Provenance, Schema
+from wmtk.envs import ResolvedTask
+from wmtk.version import code_version
+
+CONTEXT = 32  # rows that a model sees before it dreams
+
+Observation = Mapping[str, NDArray[Any]]
+
+
+class RealWorld:
+    """An environment, and the episode that is under way in it."""
+
+    def __init__(
+        self,
+        task: ResolvedTask,
+        schema: Schema,
+        seed: Sequence[int],
+        names: Mapping[str, str],
+    ) -> None:
+        self.task, self.schema = task, schema
+        self._names = names  # of those who act, as datasets have them
+        self._slot = EnvSlot(
+            SlotPlan(
+                number=0,
+                task=task,
+                schema=schema,
+                provenance=Provenance(
+                    env_id=task.env_id,
+                    env_kwargs=task.kwargs,
+                    env_versions=task.versions,
+                    code_version=code_version(),
+                ),
+                seed=tuple(seed),
+                steps=None,
+                episodes=1,
+            )
+        )
+        self._rows: deque[tuple[Observation, NDArray[Any], float]] = deque(maxlen=CONTEXT)
+        self._actors: set[str] = set()
+        self.steps = 0
+        self.total = 0.0
+        self.ended = ""  # "terminated" or "truncated", once it is over
+
+    def begin(self) -> Observation:
+        """The first observation of the next episode."""
+        self._slot.episodes_left = 1
+        obs = self._slot.begin()
+        self._rows.clear()
+        self._actors.clear()
+        self._rows.append((obs, self.schema.action.zeros(1)[0], 0.0))
+        self.steps, self.total, self.ended = 0, 0.0, ""
+        return obs
+
+    def step(self, action: NDArray[Any], by: str) -> tuple[Observation, float, Episode | None]:
+        """What an action of somebody leads to, its reward, and the episode if that is its end."""
+        assert not self.ended, "begin() comes first"
+        obs, episode = self._slot.step(np.asarray(action, self.schema.action.dtype))
+        reward = self._slot.reward
+        self._rows.append((obs, action, reward))
+        self._actors.add(self._names.get(by, by))
+        self.steps += 1
+        self.total += reward
+        if episode is None:
+            return obs, reward, None
+        self.ended = "terminated" if episode.terminated else "truncated"
+        made = replace(episode.provenance, policy="+".join(sorted(self._actors)))
+        return obs, reward, replace(episode, provenance=made)
+
+    def recent(self) -> Batch:
+        """The last rows as a window, for a model to see."""
+        obs, actions, rewards = zip(*self._rows, strict=True)
+        rows = {key: np.stack([one[key] for one in obs]) for key in self.schema.obs}
+        return window(rows, np.stack(actions), np.array(rewards), self.steps - len(obs) + 1)
+
+    def close(self) -> None:
+        self._slot.close()
+
+
+def window(obs: Observation, action: NDArray[Any], reward: NDArray[Any], start: int) -> Batch:
+    """Rows (T, …) of an episode from row `start` on, as a batch of one."""
+    T = len(reward)
+    nothing = np.zeros((1, T), bool)
+    return Batch(
+        obs={key: rows[None] for key, rows in obs.items()},
+        action=action[None],
+        reward=reward[None].astype(np.float32),
+        terminated=nothing,
+        truncated=nothing,
+        is_first=(start + np.arange(T) == 0)[None],
+        mask=~nothing,
+        info={},
+        source=np.zeros(1, np.int64),
+        episode=np.zeros(1, np.int64),
+        start=np.array([start]),
+        step=0,
+        versions=(),
+    )

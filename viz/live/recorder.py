@@ -1,0 +1,45 @@
+"""Saving what a person plays."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from wmtk.datasets import Episode
+from wmtk.viz.live.catalog import Target
+
+MOST_UNSAVED = 8  # episodes that wait for room on the disk
+
+
+class Recorder:
+    """Appends whole episodes to the target's dataset; what cannot be written is tried again."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.saved = 0
+        self.steps = 0
+        self._waiting: list[Episode] = []
+        self._lock = threading.Lock()  # two pages may record at once
+
+    @property
+    def name(self) -> str:
+        return self.target.dataset.path.name
+
+    def save(self, episode: Episode) -> int:
+        """Commit an episode, and those before it that could not be; how many it were."""
+        with self._lock:
+            self._waiting = [*self._waiting, episode][-MOST_UNSAVED:]
+            self.target.dataset.append(self._waiting)
+            done, self._waiting = self._waiting, []
+            self.saved += len(done)
+            self.steps += sum(saved.length for saved in done)
+            return len(done)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "task": self.target.task.task,
+            "saved": self.saved,
+            "steps": self.steps,
+            "waiting": len(self._waiting),
+        }
