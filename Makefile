@@ -13,7 +13,7 @@ DEMO := demo
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint venv system format freeze clean
+.PHONY: help demo test check lint venv system format freeze hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ system:
 format: venv  ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+hooks: venv  ## run the checks of `make lint` before every commit
+	$(BIN)/pre-commit install
 
 freeze:  ## write the versions installed in .venv to constraints.txt
 	@grep '^#' constraints.txt > constraints.new
