@@ -29,7 +29,7 @@ from timing import Table, write_markdown
 from wmtk.envs import resolve
 from wmtk.envs.known_returns import known_returns
 from wmtk.runs.metrics_log import read_metrics
-from wmtk.viz.metrics.bootstrap import Estimate
+from wmtk.stats import Estimate
 from wmtk.viz.plots.curves import COLORS, Curve, Panel, curve_chart
 
 SEEDS = (0, 1, 2)

@@ -8,8 +8,8 @@ import numpy as np
 
 from wmtk.datasets import Batch
 from wmtk.errors import UsageError
+from wmtk.stats import Numbers
 from wmtk.viz.evidence import Predictor
-from wmtk.viz.metrics.bootstrap import Numbers
 
 
 def watch_codes(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wmtk.stats import CONFIDENCE, RESAMPLES, Numbers, Rows
 from wmtk.viz.evidence import Evidence
 from wmtk.viz.metrics import (
     Bootstrap,
@@ -18,7 +19,6 @@ from wmtk.viz.metrics import (
     r_squared,
     tolerant_average_precision,
 )
-from wmtk.viz.metrics.bootstrap import CONFIDENCE, RESAMPLES, Numbers, Rows
 from wmtk.viz.metrics.futures import fair_error
 from wmtk.viz.metrics.rewards import SPARSE, TOLERANCE
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wmtk.stats import CONFIDENCE, RESAMPLES, Numbers
 from wmtk.viz.evidence import Evidence, Flags, Frames
 from wmtk.viz.imagined_returns import ImaginedReturns, imagined_returns
 from wmtk.viz.metrics import (
@@ -33,7 +34,6 @@ from wmtk.viz.metrics import (
     terminal_probability,
     usable_horizon,
 )
-from wmtk.viz.metrics.bootstrap import CONFIDENCE, RESAMPLES, Numbers
 from wmtk.viz.obs_errors import ObsErrors
 
 MOSTLY = 0.5  # of what varies has to be right, for predictions to be reliable

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wmtk.agent.outputs import Floats, OpenLoop, Posterior
 from wmtk.datasets import Batch, Schema
-from wmtk.viz.metrics.bootstrap import Numbers
+from wmtk.stats import Numbers
 from wmtk.viz.metrics.divergences import (
     divergence,
     entropy,

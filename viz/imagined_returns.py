@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wmtk.stats import CONFIDENCE, RESAMPLES, Numbers
 from wmtk.viz.evidence import Evidence
 from wmtk.viz.interval_text import spoken, within
 from wmtk.viz.metrics import Bootstrap, ReturnQuality, return_quality
-from wmtk.viz.metrics.bootstrap import CONFIDENCE, RESAMPLES, Numbers
 
 
 @dataclass(frozen=True)

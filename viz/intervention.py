@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wmtk.agent.outputs import Floats, Posterior
 from wmtk.errors import UsageError
-from wmtk.viz.metrics.bootstrap import Numbers
+from wmtk.stats import Numbers
 from wmtk.viz.metrics.codes import CodeUsage
 from wmtk.viz.metrics.frames import to_unit
 

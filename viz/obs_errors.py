@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.viz.metrics.bootstrap import Numbers
+from wmtk.stats import Numbers
 from wmtk.viz.metrics.frames import RADIUS, ssim, to_unit
 from wmtk.viz.metrics.futures import spread
 

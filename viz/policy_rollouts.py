@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from wmtk.agent.outputs import Floats, PolicyRollout
 from wmtk.datasets import Batch
+from wmtk.stats import Numbers
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.evidence import Predictor, as_learned
-from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.endings import terminal_probability
 from wmtk.viz.metrics.rewards import expected_return
 from wmtk.viz.rollouts import Rollout

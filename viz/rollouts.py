@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Batch
+from wmtk.stats import Numbers
 from wmtk.viz.evidence import Predictor, as_learned
-from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.endings import terminal_probability
 
 

@@ -28,9 +28,9 @@ from wmtk.cli.viz.window_options import (
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
+    from wmtk.stats import Numbers
     from wmtk.viz.draw.canvas import Image
     from wmtk.viz.metrics import CodeUsage
-    from wmtk.viz.metrics.bootstrap import Numbers
     from wmtk.viz.plots.code_history import CodeMoment
     from wmtk.viz.videos.video_file import Written
 

@@ -28,7 +28,7 @@ from wmtk.cli.viz.window_options import (
 )
 
 if TYPE_CHECKING:
-    from wmtk.viz.metrics.bootstrap import Numbers
+    from wmtk.stats import Numbers
 
 
 @dataclass(frozen=True)

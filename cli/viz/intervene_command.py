@@ -27,7 +27,7 @@ from wmtk.cli.viz.window_options import (
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
-    from wmtk.viz.metrics.bootstrap import Numbers
+    from wmtk.stats import Numbers
 
 WINDOWS, ROWS = 16, 20  # that the use of classes is counted on
 

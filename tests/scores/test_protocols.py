@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wmtk import stats
 from wmtk.scores import (
     References,
     aggregate,
@@ -15,7 +16,6 @@ from wmtk.scores import (
     published,
     references,
 )
-from wmtk.scores import intervals as intervals_module
 
 # As the paper prints it: gamer median, gamer mean, record mean, clipped record mean.
 TABLE_1 = {
@@ -151,7 +151,7 @@ def test_equal_seeds_leave_no_doubt():
 def test_intervals_do_not_depend_on_how_much_is_held_in_memory(monkeypatch):
     scores = np.random.default_rng(0).normal(20, 9, (4, 3))
     whole = aggregate_intervals(scores, SMALL, resamples=300)
-    monkeypatch.setattr(intervals_module, "BLOCK", 12 * 7)
+    monkeypatch.setattr(stats, "BLOCK", 12 * 7)
     assert aggregate_intervals(scores, SMALL, resamples=300) == whole
 
 

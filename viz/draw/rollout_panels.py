@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wmtk.errors import UsageError
 from wmtk.spaces import ArraySpec
+from wmtk.stats import Numbers
 from wmtk.viz.draw import traces
 from wmtk.viz.draw.canvas import (
     BLUE,
@@ -28,7 +29,6 @@ from wmtk.viz.draw.canvas import (
     to_rgb,
 )
 from wmtk.viz.draw.traces import Chart, Trace
-from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.rollouts import Rollout
 
 SEEN, IMAGINED = GREEN, RED

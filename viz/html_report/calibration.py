@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wmtk.stats import Numbers
 from wmtk.viz.evidence import Evidence
 from wmtk.viz.metrics import Bootstrap, Estimate, terminal_probability
-from wmtk.viz.metrics.bootstrap import Numbers
 
 BINS = 12
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from wmtk.stats import Estimate
 from wmtk.viz.html_report.markup import Markup, element, joined
-from wmtk.viz.metrics.bootstrap import Estimate
 
 DIGITS = 5  # of the numbers in the page
 

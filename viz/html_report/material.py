@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Batch
+from wmtk.stats import Numbers
 from wmtk.viz.code_frames import watch_codes
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.draw.rollout_panels import choose_image
@@ -20,7 +21,6 @@ from wmtk.viz.html_report.calibration import HeadCalibration, calibrate
 from wmtk.viz.html_report.policy_section import policy_dreams
 from wmtk.viz.intervention import Intervention, LatentDecoder, intervene
 from wmtk.viz.metrics import CodeUsage, code_usage
-from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.policy_rollouts import ImaginedEpisode, PolicyPredictor
 from wmtk.viz.rollouts import Rollout, open_loop, reconstructions
 

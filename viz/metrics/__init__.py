@@ -4,7 +4,7 @@ Windows come first: arrays are (N, T, …) for N windows of T steps, and a mask 
 steps exist. Uncertainty is a bootstrap over episodes.
 """
 
-from wmtk.viz.metrics.bootstrap import Bootstrap, Estimate
+from wmtk.stats import Bootstrap, Estimate
 from wmtk.viz.metrics.codes import (
     CodeUsage,
     FactorInformation,

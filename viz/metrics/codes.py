@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wmtk.viz.metrics.bootstrap import Numbers
+from wmtk.stats import Numbers
 from wmtk.viz.metrics.divergences import entropy
 
 DEAD = 0.01  # a class is dead if it is used less than this share of even use

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wmtk.viz.metrics.bootstrap import Numbers
+from wmtk.stats import Numbers
 
 
 def softmax(logits: ArrayLike) -> Numbers:

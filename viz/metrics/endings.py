@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wmtk.viz.metrics.bootstrap import Bootstrap, Estimate, Numbers, Rows
+from wmtk.stats import Bootstrap, Estimate, Numbers, Rows
 from wmtk.viz.metrics.events import (
     Reliability,
     average_precision,

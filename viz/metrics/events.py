@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wmtk.viz.metrics.bootstrap import Numbers
+from wmtk.stats import Numbers
 
 Flags = NDArray[np.bool_]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wmtk.viz.metrics.bootstrap import Bootstrap, Estimate, Numbers
+from wmtk.stats import Bootstrap, Estimate, Numbers
 
 
 def best_future(scores: Numbers, mask: NDArray[np.bool_]) -> Numbers:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wmtk.viz.metrics.bootstrap import Numbers, Rows
+from wmtk.stats import Numbers, Rows
 from wmtk.viz.metrics.divergences import softmax
 from wmtk.viz.metrics.numbers import r_squared
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wmtk.viz.metrics.bootstrap import Bootstrap, Estimate, Numbers, Rows
+from wmtk.stats import Bootstrap, Estimate, Numbers, Rows
 from wmtk.viz.metrics.events import around, tolerant_average_precision
 from wmtk.viz.metrics.numbers import correlation, r_squared, rank_correlation
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wmtk.viz.metrics.bootstrap import CONFIDENCE, RESAMPLES, Bootstrap, Estimate, Numbers
+from wmtk.stats import CONFIDENCE, RESAMPLES, Bootstrap, Estimate, Numbers
 from wmtk.viz.metrics.numbers import rank_correlation
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wmtk.stats import Estimate, Numbers
 from wmtk.viz.draw.canvas import BLUE, GRAY, LINE, ORANGE, Canvas, Image, elide
-from wmtk.viz.metrics.bootstrap import Estimate, Numbers
 from wmtk.viz.metrics.codes import CodeUsage, usage_distance
 from wmtk.viz.metrics.divergences import entropy
 from wmtk.viz.plots.code_map import map_pixels

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from wmtk.stats import Numbers
 from wmtk.viz.draw.canvas import (
     BLUE,
     FAINT,
@@ -20,7 +21,6 @@ from wmtk.viz.draw.canvas import (
     elide,
     enlarge,
 )
-from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.codes import CodeUsage
 from wmtk.viz.metrics.divergences import entropy
 

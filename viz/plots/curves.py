@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from wmtk.stats import Estimate, Numbers
 from wmtk.viz.draw.canvas import (
     FAINT,
     GRAY,
@@ -21,7 +22,6 @@ from wmtk.viz.draw.canvas import (
     text_width,
 )
 from wmtk.viz.draw.lanes import FINE, ticks
-from wmtk.viz.metrics.bootstrap import Estimate, Numbers
 
 COLORS: tuple[Color, ...] = (
     (21, 101, 192),

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from wmtk.stats import Estimate
 from wmtk.viz.evaluation import ObsQuality
-from wmtk.viz.metrics.bootstrap import Estimate
 from wmtk.viz.plots.curves import COLORS, QUIET, Curve, Panel
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from wmtk.stats import Numbers
 from wmtk.viz.draw.canvas import FAINT, GRAY, LINE, RED, Canvas, Image, elide, enlarge, to_rgb
 from wmtk.viz.draw.rollout_panels import SEEN
 from wmtk.viz.intervention import Intervention
-from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.frames import to_unit
 
 MARGIN = 20

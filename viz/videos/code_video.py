@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from wmtk.agent.outputs import Floats, Posterior
 from wmtk.datasets import Batch
+from wmtk.stats import Numbers
 from wmtk.viz.draw.canvas import BLUE, FAINT, GRAY, LINE, Canvas, Image, elide, enlarge, to_rgb
 from wmtk.viz.draw.traces import Chart, Trace
-from wmtk.viz.metrics.bootstrap import Numbers
 from wmtk.viz.metrics.divergences import divergence
 from wmtk.viz.plots.code_map import LARGEST, SMALLEST, map_pixels
 

@@ -5,9 +5,9 @@ from wmtk.scores.aggregates import PROTOCOLS, aggregate, aggregate_intervals, no
 from wmtk.scores.episode_records import Evaluation, ReturnSummary, summarize_returns
 from wmtk.scores.errors import ScoreError
 from wmtk.scores.games import References, find_game, games, published, references
-from wmtk.scores.intervals import Interval, bootstrap_interval
 from wmtk.scores.reading import AgentScores, published_agents, read_scores
 from wmtk.scores.reference_returns import Baselines, MeanReturn, ReturnComparison, compare_return
+from wmtk.stats import Interval, bootstrap_interval
 
 __all__ = [
     "PROTOCOLS",

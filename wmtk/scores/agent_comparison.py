@@ -14,8 +14,8 @@ from wmtk.scores.aggregates import aggregate, aggregate_intervals, normalize
 from wmtk.scores.errors import ScoreError
 from wmtk.scores.games import games as all_games
 from wmtk.scores.games import references
-from wmtk.scores.intervals import CONFIDENCE, RESAMPLES
 from wmtk.scores.reading import AgentScores
+from wmtk.stats import CONFIDENCE, VALUE_RESAMPLES
 
 LISTED = 12  # names of games in a sentence
 
@@ -85,7 +85,7 @@ def compare(
     *,
     over_games: bool = False,
     confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
+    resamples: int = VALUE_RESAMPLES,
     seed: int = 0,
     notes: Sequence[str] = (),
 ) -> Comparison:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wmtk.scores.games import References
-from wmtk.scores.intervals import CONFIDENCE, RESAMPLES, Interval, blocks, percentile_interval
+from wmtk.stats import CONFIDENCE, VALUE_RESAMPLES, Interval, blocks, percentile_interval
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def aggregate_intervals(
     *,
     over_games: bool = False,
     confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
+    resamples: int = VALUE_RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Interval]:
     """Percentile bootstrap intervals of the four aggregates of scores (S, G), by protocol.

@@ -13,7 +13,7 @@ import numpy as np
 from wmtk.scores.aggregates import normalize
 from wmtk.scores.errors import ScoreError
 from wmtk.scores.games import find_game, references
-from wmtk.scores.intervals import CONFIDENCE, RESAMPLES, bootstrap_interval
+from wmtk.stats import CONFIDENCE, VALUE_RESAMPLES, bootstrap_interval
 
 FORMAT = "wmtk.eval"
 VERSION = 1
@@ -48,7 +48,7 @@ def summarize_returns(
     task: str = "",
     *,
     confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
+    resamples: int = VALUE_RESAMPLES,
     seed: int = 0,
 ) -> ReturnSummary:
     """Mean, spread and interval of the returns of a task's episodes."""
@@ -91,7 +91,7 @@ class Evaluation:
     eval_seed: int | None = None
 
     def to_json(
-        self, *, confidence: float = CONFIDENCE, resamples: int = RESAMPLES
+        self, *, confidence: float = CONFIDENCE, resamples: int = VALUE_RESAMPLES
     ) -> dict[str, Any]:
         """The record, with the summary of its returns; docs/scores.md lists the fields."""
         own = dataclasses.asdict(self)

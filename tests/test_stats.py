@@ -7,17 +7,16 @@ import itertools
 import numpy as np
 import pytest
 
-from wmtk.scores import bootstrap_interval
-from wmtk.scores import intervals as intervals_module
-from wmtk.scores.intervals import blocks, percentile_interval
+from wmtk import stats
+from wmtk.stats import blocks, bootstrap_interval, percentile_interval
 
 
 @pytest.mark.parametrize("count", [2, 5, 30])
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_it_is_that_of_scipy(count, confidence):
-    stats = pytest.importorskip("scipy.stats")
+    scipy_stats = pytest.importorskip("scipy.stats")
     values = np.random.default_rng(7).gamma(2, 100, count)
-    theirs = stats.bootstrap(
+    theirs = scipy_stats.bootstrap(
         (values,),
         np.mean,
         confidence_level=confidence,
@@ -60,12 +59,12 @@ def test_one_value_has_none_and_equal_ones_a_point():
 def test_it_does_not_depend_on_how_much_is_held_in_memory(monkeypatch):
     values = np.random.default_rng(0).normal(size=9)
     whole = bootstrap_interval(values, resamples=1000)
-    monkeypatch.setattr(intervals_module, "BLOCK", 63)
+    monkeypatch.setattr(stats, "BLOCK", 63)
     assert bootstrap_interval(values, resamples=1000) == whole
 
 
 def test_blocks(monkeypatch):
-    monkeypatch.setattr(intervals_module, "BLOCK", 100)
+    monkeypatch.setattr(stats, "BLOCK", 100)
     assert list(blocks(25, 10)) == [10, 10, 5]
     assert list(blocks(2, 1000)) == [1, 1]
 
