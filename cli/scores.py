@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wmtk.scores import Comparison
-    from wmtk.scores.agent_comparison import Estimate
+    from wmtk.scores.agent_comparison import AggregateScore
 
 
 def scores(
@@ -141,7 +141,7 @@ def _aggregate_table(comparison: Comparison) -> Table:
     return table
 
 
-def _estimate(estimate: Estimate) -> str:
+def _estimate(estimate: AggregateScore) -> str:
     if estimate.low is None:
         return f"{estimate.value:.2f}"
     return f"{estimate.value:.2f}\n{estimate.low:.2f} to {estimate.high:.2f}"
@@ -186,7 +186,7 @@ def _explanations(comparison: Comparison, *, per_game: bool) -> Iterator[str]:
 
 
 def _write_csv(path: Path, comparison: Comparison, *, per_game: bool) -> None:
-    from wmtk.scores.score_tables import aggregate_rows, game_rows, to_csv
+    from wmtk.scores import aggregate_rows, game_rows, to_csv
 
     rows = game_rows(comparison) if per_game else aggregate_rows(comparison)
     try:

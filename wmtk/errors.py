@@ -1,15 +1,15 @@
-"""The errors that a user can meet: what is wrong, with which value, and what to do next."""
+"""The error classes of wmtk. A message names the problem and the value; `hint` the remedy."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-# What the code of others may raise: environments and policies also call sys.exit().
+# Exceptions of foreign code: environments and policies may also call sys.exit().
 FOREIGN = (Exception, SystemExit)
 
 
 class WmtkError(Exception):
-    """Base of every error that wmtk raises for a user; `hint` says what to do next."""
+    """Base class of all errors of wmtk; `hint` is the suggested remedy."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class WmtkError(Exception):
 
 
 class UsageError(WmtkError):
-    """A value that was asked for makes no sense; exit code 2."""
+    """An invalid argument; the command line exits with code 2."""
 
 
 class MissingDependencyError(WmtkError):
@@ -37,11 +37,11 @@ class MissingDependencyError(WmtkError):
 
 
 class SpaceError(WmtkError):
-    """A gymnasium space that wmtk cannot store or act in."""
+    """A Gymnasium space that is not supported."""
 
 
 class DatasetError(WmtkError):
-    """Base of what can go wrong with an episode dataset; `path` is the file or folder at fault."""
+    """Base class of the errors of episode datasets; `path` is the affected file or folder."""
 
     def __init__(self, message: str, hint: str = "", path: Path | None = None) -> None:
         super().__init__(message, hint)
@@ -49,29 +49,29 @@ class DatasetError(WmtkError):
 
 
 class NotADatasetError(DatasetError):
-    """The path holds no wmtk dataset (nothing, a foreign zarr, or zarr v2)."""
+    """The path is not a wmtk dataset: missing, another zarr hierarchy, or zarr v2."""
 
 
 class FormatVersionError(DatasetError):
-    """The dataset was written by a newer format version than this code reads."""
+    """The dataset has a newer format version than this version of wmtk reads."""
 
 
 class CorruptDatasetError(DatasetError):
-    """A file of the dataset is missing, truncated or altered."""
+    """A file of the dataset is missing, truncated or modified."""
 
 
 class EvictedError(DatasetError):
-    """A part of the snapshot has been evicted since; `refresh()` gives the current version."""
+    """A part of the opened snapshot was evicted; `refresh()` opens the current version."""
 
 
 class EpisodeError(DatasetError):
-    """An episode that does not fit the dataset's schema; it was not written."""
+    """An episode that does not match the dataset's schema; it is not written."""
 
 
 class BoundsError(EpisodeError):
-    """An episode with an action or observation beyond the bounds that its space declares.
+    """An action or observation outside of the bounds of its space.
 
-    `key` is the array's path, such as "action" or "obs/state".
+    `key` is the path of the array, such as "action" or "obs/state".
     """
 
     def __init__(
@@ -82,55 +82,59 @@ class BoundsError(EpisodeError):
 
 
 class SchemaMismatchError(DatasetError):
-    """Two datasets (or a dataset and a model) whose spaces differ."""
+    """Two datasets, or a dataset and a model, with different spaces."""
 
 
 class ReadOnlyError(DatasetError):
-    """A write to a dataset that was opened for reading or lies on a read-only medium."""
+    """A write to a dataset that is opened for reading or on a read-only medium."""
 
 
 class StorageFullError(DatasetError):
-    """The disk is full; what was acknowledged before is intact."""
+    """The disk is full; committed episodes are intact."""
 
 
 class StorageError(DatasetError):
-    """The folder or the storage below it is gone or fails; what was acknowledged is intact."""
+    """The folder or its storage is missing or fails; committed episodes are intact."""
 
 
 class OtherHostError(DatasetError):
-    """Another machine writes to the dataset, over a network file system."""
+    """Another machine writes to the dataset over a network file system."""
 
 
 class TagError(DatasetError):
-    """A tag that does not exist, exists already, or has an unusable name."""
+    """A tag that does not exist, already exists, or has an invalid name."""
 
 
 class ConversionError(DatasetError):
-    """A foreign file that cannot be read, or a dataset that a foreign format cannot hold."""
+    """A file of another format that cannot be imported, or a dataset that cannot be exported."""
+
+
+class ScoreError(WmtkError):
+    """An invalid score, game or file of scores."""
 
 
 class TaskError(UsageError):
-    """A task or an option of a task that does not exist or makes no sense."""
+    """An unknown task, or an unknown or invalid option of a task."""
 
 
 class UntrustedEnvError(UsageError):
-    """A file names an environment whose code would run, and the user has not allowed it."""
+    """A file names an environment whose code is not trusted to run."""
 
 
 class EnvCreationError(WmtkError):
-    """An environment exists, but could not be built."""
+    """An environment exists, but its construction failed."""
 
 
 class RenderingError(EnvCreationError):
-    """The simulator cannot draw on this machine: no usable OpenGL backend."""
+    """The simulator cannot render on this machine: no usable OpenGL backend."""
 
 
 class EnvironmentFailedError(WmtkError):
-    """An environment raised, hung or returned nonsense again and again."""
+    """An environment failed repeatedly: exceptions, timeouts or invalid return values."""
 
 
 class ConfigError(UsageError):
-    """Settings that do not exist or make no sense."""
+    """Unknown or invalid settings."""
 
 
 class CheckpointError(WmtkError):
@@ -138,12 +142,12 @@ class CheckpointError(WmtkError):
 
 
 class RunError(WmtkError):
-    """A run directory that exists already, is none, or does not fit what is asked of it."""
+    """A run directory that already exists, is not one, or does not suit the operation."""
 
 
 class DivergedError(WmtkError):
-    """Training produced numbers that are not finite, or a loss that jumped."""
+    """Training diverged: numbers that are not finite, or a sudden increase of the loss."""
 
 
 class MemoryExhaustedError(WmtkError):
-    """A batch that takes more memory than there is."""
+    """A batch exceeds the available memory."""

@@ -27,7 +27,7 @@ from wmtk.envs import resolve
 from wmtk.envs.catch import RANDOM_RETURN
 from wmtk.envs.known_returns import known_returns
 from wmtk.errors import EnvironmentFailedError, UsageError
-from wmtk.scores import Evaluation
+from wmtk.scores import EvaluationRecord
 
 CATCH = resolve("wmtk/Catch-v0")
 SCHEMA = schema_of(CATCH)
@@ -102,7 +102,7 @@ def test_training_data_is_not_played_again(tmp_path) -> None:
 def test_a_record_for_scores() -> None:
     report = play_randomly(3, seed=5)
     made = report.evaluation(seed=2, agent="random", run="runs/a")
-    assert Evaluation.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert EvaluationRecord.from_json(json.loads(json.dumps(made.to_json()))) == made
     assert (made.seed, made.eval_seed, made.returns) == (2, 5, report.returns)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wmtk.scores import Evaluation
+from wmtk.scores import EvaluationRecord
 
 pytest.importorskip("torch")
 pytest.importorskip("ale_py")
@@ -75,5 +75,5 @@ def test_its_fields_are_those_of_the_record(folder, run_wmtk) -> None:
         for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
         for name in re.findall(r"`(\w+)`", row)
     }
-    of_scores = set(Evaluation("wmtk/Catch-v0", 0, (1.0,)).to_json())
+    of_scores = set(EvaluationRecord("wmtk/Catch-v0", 0, (1.0,)).to_json())
     assert set(json.loads(done.stdout)) - of_scores == documented

@@ -8,7 +8,7 @@ import json
 import pytest
 from PIL import Image as PillowImage
 
-from wmtk.scores import Evaluation, aggregate, references
+from wmtk.scores import EvaluationRecord, aggregate, references
 
 LONG = "game,seed,score\n" + "".join(
     f"{game},{seed},{score}\n"
@@ -68,7 +68,7 @@ def test_json_has_everything(run_wmtk, runs):
 
 def test_json_records(run_wmtk, runs):
     for seed in range(2):
-        made = Evaluation("ALE/Pong-v5", seed, (18.0 + seed, 20.0)).to_json()
+        made = EvaluationRecord("ALE/Pong-v5", seed, (18.0 + seed, 20.0)).to_json()
         (runs / f"{seed}.json").write_text(json.dumps(made))
     told = json.loads(run_wmtk("scores", "0.json", "1.json", "--json").stdout)
     assert told["agents"][0]["games"]["pong"]["score"] == 19.25

@@ -20,7 +20,7 @@ from wmtk.scores import (
     published_agents,
     references,
 )
-from wmtk.scores.score_tables import aggregate_rows, game_rows, to_csv
+from wmtk.scores.agent_comparison import aggregate_rows, game_rows, to_csv
 
 PONG_BOXING = references(["boxing", "pong"])
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from wmtk.scores import Evaluation, ScoreError, bootstrap_interval, summarize_returns
+from wmtk.scores import EvaluationRecord, ScoreError, bootstrap_interval, summarize_returns
 
 RECORD = {"task": "atari_pong", "seed": 3, "episodes": 2, "returns": [19, 21.0]}
 
@@ -40,15 +40,15 @@ def test_no_episodes_have_no_summary():
 
 
 def test_a_record_survives_json():
-    made = Evaluation(
+    made = EvaluationRecord(
         "atari_pong", 3, (19.0, 21.0), (1500, 1700), agent="big", run="runs/pong", eval_seed=8
     )
     record = json.loads(json.dumps(made.to_json(), allow_nan=False))
-    assert Evaluation.from_json(record) == made
+    assert EvaluationRecord.from_json(record) == made
 
 
 def test_what_a_record_holds():
-    record = Evaluation("atari_pong", 3, (19.0, 21.0)).to_json()
+    record = EvaluationRecord("atari_pong", 3, (19.0, 21.0)).to_json()
     assert (record["format"], record["version"]) == ("wmtk.eval", 1)
     assert (record["task"], record["seed"], record["episodes"]) == ("atari_pong", 3, 2)
     assert (record["mean"], record["std"], record["low"], record["high"]) == (20, 1, 19, 21)
@@ -57,10 +57,10 @@ def test_what_a_record_holds():
 
 
 def test_the_least_and_the_most_that_a_record_may_hold():
-    assert Evaluation.from_json(RECORD) == Evaluation("atari_pong", 3, (19.0, 21.0))
-    assert Evaluation.from_json({"task": "x", "seed": 0, "returns": [1]}).returns == (1.0,)
+    assert EvaluationRecord.from_json(RECORD) == EvaluationRecord("atari_pong", 3, (19.0, 21.0))
+    assert EvaluationRecord.from_json({"task": "x", "seed": 0, "returns": [1]}).returns == (1.0,)
     later = RECORD | {"color": "green", "run": None, "agent": None, "eval_seed": None}
-    assert Evaluation.from_json(later) == Evaluation.from_json(RECORD)
+    assert EvaluationRecord.from_json(later) == EvaluationRecord.from_json(RECORD)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_least_and_the_most_that_a_record_may_hold():
 )
 def test_wrong_records(change, message):
     with pytest.raises(ScoreError) as caught:
-        Evaluation.from_json(RECORD | change)
+        EvaluationRecord.from_json(RECORD | change)
     assert message in caught.value.message
 
 
@@ -96,9 +96,9 @@ def test_wrong_records(change, message):
 def test_what_a_record_must_have(missing):
     record = {name: value for name, value in RECORD.items() if name != missing}
     with pytest.raises(ScoreError, match=f"lacks {missing}"):
-        Evaluation.from_json(record)
+        EvaluationRecord.from_json(record)
 
 
 def test_a_record_is_an_object():
     with pytest.raises(ScoreError, match="must be an object, not 5"):
-        Evaluation.from_json(5)
+        EvaluationRecord.from_json(5)

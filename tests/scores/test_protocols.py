@@ -164,5 +164,5 @@ def test_wrong_arrays_are_refused(scores):
 
 
 def test_one_seed_has_no_interval_over_seeds():
-    with pytest.raises(AssertionError, match="one seed"):
+    with pytest.raises(AssertionError, match="resampling needs several seeds"):
         aggregate_intervals([5, 30, -50], SMALL)

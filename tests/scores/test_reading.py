@@ -9,8 +9,8 @@ import tracemalloc
 import pytest
 
 from wmtk.errors import UsageError, WmtkError
-from wmtk.scores import Evaluation, ScoreError, published_agents, read_scores
-from wmtk.scores.reading import AgentScores
+from wmtk.scores import EvaluationRecord, ScoreError, published_agents, read_scores
+from wmtk.scores.score_files import AgentScores
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_list_of_records(write):
 
 
 def test_what_the_command_prints_is_read(write):
-    made = Evaluation("atari_pong", 2, (19.0, 20.0), agent="big").to_json()
+    made = EvaluationRecord("atari_pong", 2, (19.0, 20.0), agent="big").to_json()
     assert scores_of(write("e.json", json.dumps(made, indent=2))) == {"big": {"pong": (19.5,)}}
 
 
@@ -107,14 +107,14 @@ def test_the_papers_table_is_recognized(paper_file):
 def test_other_scores_under_a_published_name(write):
     read = read_scores([write("w.csv", "game,iqn\npong,3\n")])
     assert read.agents == [AgentScores("IQN", {"pong": (3.0,)})]
-    assert read.notes == ["IQN is that of the files, not the paper's."]
+    assert read.notes == ["IQN is read from the files; it differs from the paper."]
 
 
 def test_games_that_the_paper_leaves_out(write):
     name = write("s.csv", "game,seed,score\npong,0,1\nDefender,0,5\nDefender,1,5\n")
     read = read_scores([name])
     assert [dict(agent.scores) for agent in read.agents] == [{"pong": (1,)}]
-    assert read.notes == ["s.csv: Defender is left out, as in the paper."]
+    assert read.notes == ["s.csv: Defender is skipped: the paper does not include it."]
 
 
 # --- what is wrong ----------------------------------------------------------------------------
@@ -130,14 +130,14 @@ def test_games_that_the_paper_leaves_out(write):
         ("game\npong\n", "The first line is 'game'"),
         ("game,seed,Score,score\npong,0,1,1\n", "Two columns have the same name"),
         ("game,seed,score\npong,0\n", "s.csv, line 2: 2 cells under 3 columns"),
-        ("game,seed,score\npong,0,1\npong,1,many\n", "s.csv, line 3: 'many' is no score"),
-        ("game,seed,score\npong,0,nan\n", "s.csv, line 2: 'nan' is no score"),
-        ("game,seed,score\npong,0,\n", "s.csv, line 2: '' is no score"),
+        ("game,seed,score\npong,0,1\npong,1,many\n", "s.csv, line 3: 'many' is not a score"),
+        ("game,seed,score\npong,0,nan\n", "s.csv, line 2: 'nan' is not a score"),
+        ("game,seed,score\npong,0,\n", "s.csv, line 2: '' is not a score"),
         ("game,seed,score\npong,,1\n", "s.csv, line 2: no seed"),
         ("game,seed,score\npnog,0,1\n", "s.csv: 'pnog' is none of the paper's 55 Atari games"),
         ("game,seed,score\npong,0,1\nPong,0,1\n", "yours has two scores in pong with seed 0: s"),
         ("game,a\npong,1\natari_pong,1\n", "a has two scores in pong: s.csv, line 2 and s.csv, l"),
-        ("game,gamer,a\npong,9,1\n", "gamer is 9 in pong, but scores are measured by 14.6"),
+        ("game,gamer,a\npong,9,1\n", "gamer is 9 in pong, but the built-in reference is 14.6"),
     ],
     ids=[
         "empty",
@@ -168,8 +168,8 @@ def test_wrong_tables(write, text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "r.json: There is nothing in it"),
-        ('{"task": "pong", "seed', "r.json: This is not JSON"),
+        ("", "r.json: The file is empty"),
+        ('{"task": "pong", "seed', "r.json: Invalid JSON"),
         ('{"task": "pong"}', "r.json: A record lacks seed, returns"),
         ("3", "r.json: A record must be an object, not 3"),
         (record("wmtk/Catch-v0", 0, [1.0]), "r.json: 'wmtk/Catch-v0' is none of the paper's"),
@@ -189,9 +189,9 @@ def test_wrong_records(write, text, message):
         ("none.csv", "none.csv does not exist"),
         ("mine=none.csv", "none.csv does not exist"),
         ("folder", "folder is a folder"),
-        ("s.txt", "s.txt has no ending that tells how to read it"),
+        ("s.txt", "s.txt has an unsupported file extension"),
         ("=w.csv", "has no name before the '='"),
-        ("mine=w.csv", "w.csv has a column for each agent"),
+        ("mine=w.csv", "w.csv has one column per agent"),
     ],
 )
 def test_wrong_arguments(write, tmp_path, file, message):
@@ -204,7 +204,7 @@ def test_wrong_arguments(write, tmp_path, file, message):
 
 
 def test_a_cell_without_end(write):
-    with pytest.raises(ScoreError, match="is no table with commas: field larger than"):
+    with pytest.raises(ScoreError, match="is not a CSV table: field larger than"):
         read_scores([write("s.csv", 'game,seed,score\npong,0,"1' + "1" * 200_000)])
 
 
@@ -242,7 +242,7 @@ def test_json_of_absurd_depth_or_size(write, text):
 
 
 def test_cells_of_absurd_size(write):
-    with pytest.raises(ScoreError, match="no score"):
+    with pytest.raises(ScoreError, match="is not a score"):
         read_scores([write("s.csv", "game,seed,score\npong,0,1e308\n")])
     seed = "1" * 5000
     assert scores_of(write("s.csv", f"game,seed,score\npong,{seed},2\npong,3,1\n")) == {

@@ -15,7 +15,7 @@ from wmtk.collecting import evaluate
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
-from wmtk.scores import Evaluation
+from wmtk.scores import EvaluationRecord
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
@@ -126,7 +126,7 @@ def test_a_run_is_scored_in_its_own_task(run_wmtk, runs) -> None:
     assert "random -1.74" in sentence
     assert "than random play" in sentence
     assert sentence in words
-    read = Evaluation.from_json(record)
+    read = EvaluationRecord.from_json(record)
     assert read.returns == tuple(record["returns"])
 
 

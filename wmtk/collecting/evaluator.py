@@ -20,7 +20,7 @@ from wmtk.datasets import Episode, Schema
 from wmtk.envs import ResolvedTask, resolve
 from wmtk.errors import UsageError
 from wmtk.reprs import brief_repr
-from wmtk.scores import Evaluation
+from wmtk.scores import EvaluationRecord
 
 # Part of every seed here, and of none in collecting: no episode of the training data is played.
 EVALUATION = int.from_bytes(b"eval")
@@ -71,9 +71,9 @@ class EvalReport:
         """What came of each episode, discounted in the same way."""
         return tuple(trial.discounted for trial in self.trials if trial.discounted is not None)
 
-    def evaluation(self, *, seed: int, agent: str = "", run: str | None = None) -> Evaluation:
+    def evaluation(self, *, seed: int, agent: str = "", run: str | None = None) -> EvaluationRecord:
         """The record that `wmtk scores` reads; `seed` is that of the training."""
-        return Evaluation(self.task, seed, self.returns, self.lengths, agent, run, self.seed)
+        return EvaluationRecord(self.task, seed, self.returns, self.lengths, agent, run, self.seed)
 
 
 def evaluate(

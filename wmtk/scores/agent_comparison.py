@@ -1,28 +1,30 @@
-"""Agents side by side: the four aggregates of each over the games that all of them have."""
+"""Compare agents by the four aggregates over the games that all of them have scores in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.errors import UsageError
+from wmtk.errors import ScoreError, UsageError
 from wmtk.scores.aggregates import aggregate, aggregate_intervals, normalize
-from wmtk.scores.errors import ScoreError
 from wmtk.scores.games import games as all_games
 from wmtk.scores.games import references
-from wmtk.scores.reading import AgentScores
+from wmtk.scores.score_files import AgentScores
 from wmtk.stats import CONFIDENCE, VALUE_RESAMPLES
 
-LISTED = 12  # names of games in a sentence
+MAX_LISTED = 12  # games named in a note
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """An aggregate; without an interval if there is a single seed."""
+class AggregateScore:
+    """An aggregate and its interval, which is None for a single seed."""
 
     value: float
     low: float | None = None
@@ -31,7 +33,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class GameResult:
-    """The mean over all seeds in one game, as it is and normalized."""
+    """The mean over all seeds in one game, raw and normalized."""
 
     score: float
     seeds: int
@@ -43,14 +45,14 @@ class GameResult:
 class AgentResult:
     name: str
     published: bool
-    seeds: int  # that were aggregated; 1 for averages
-    protocols: dict[str, Estimate]
+    seeds: int  # aggregated ones; 1 for published averages
+    protocols: dict[str, AggregateScore]
     games: dict[str, GameResult]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`games` are those that were aggregated; `missing` has, by agent, the paper's others."""
+    """`games` are the aggregated ones; `missing` lists, by agent, the games without a score."""
 
     games: tuple[str, ...]
     missing: dict[str, tuple[str, ...]]
@@ -62,7 +64,7 @@ class Comparison:
     notes: tuple[str, ...]
 
     def agent(self, name: str = "") -> AgentResult:
-        """An agent by name; by default the first, which is the user's if there is one."""
+        """The agent of that name, by default the first."""
         for agent in self.agents:
             if not name or agent.name.lower() == name.lower():
                 return agent
@@ -72,7 +74,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Differences:
-    """How much better one agent is than another, in gamer normalized scores by game."""
+    """The difference between two agents in gamer normalized score, by game."""
 
     agent: str
     other: str
@@ -91,13 +93,13 @@ def compare(
 ) -> Comparison:
     """Aggregate the scores of agents over the games that all of them have.
 
-    `notes` are sentences for the reader, to which those on missing games and seeds are added.
+    The result's notes are `notes` followed by remarks on missing games and unequal seeds.
     """
     assert agents, "no agents"
     common = tuple(g for g in all_games() if all(g in agent.scores for agent in agents))
     if not common:
         counts = ", ".join(f"{agent.name} has {len(agent.scores)}" for agent in agents)
-        raise ScoreError("No game has a score of every agent.", f"Of the 55 games {counts}.")
+        raise ScoreError("No game has a score of every agent.", f"Of the 55 games, {counts}.")
     missing = {
         agent.name: tuple(g for g in all_games() if g not in agent.scores) for agent in agents
     }
@@ -111,36 +113,89 @@ def compare(
     results = []
     for agent in agents:
         table = _table(agent, common)
-        found = intervals(table, references(common)) if len(table) > 1 or over_games else {}
+        bounds = intervals(table, references(common)) if len(table) > 1 or over_games else {}
         protocols = {
-            name: Estimate(value, *found.get(name, ()))
+            name: AggregateScore(value, *bounds.get(name, ()))
             for name, value in aggregate(table, references(common)).items()
         }
         by_game = {game: _game_result(game, agent.scores[game]) for game in common}
         results.append(AgentResult(agent.name, agent.published, len(table), protocols, by_game))
-    told = (*notes, *_notes(agents, common))
     return Comparison(
-        common, missing, tuple(results), confidence, resamples, seed, over_games, told
+        games=common,
+        missing=missing,
+        agents=tuple(results),
+        confidence=confidence,
+        resamples=resamples,
+        bootstrap_seed=seed,
+        over_games=over_games,
+        notes=(*notes, *_notes(agents, common)),
     )
 
 
 def differences(comparison: Comparison, agent: AgentResult) -> list[Differences]:
-    """One agent against each of the others, as in the paper's bar chart."""
-    found = []
+    """The differences between `agent` and each of the others."""
+    results = []
     for other in comparison.agents:
         if other is agent:
             continue
         gaps = {game: agent.games[game].gamer - other.games[game].gamer for game in agent.games}
         order = sorted(gaps, key=lambda game: -gaps[game])
         values = np.array([gaps[game] for game in order])
-        found.append(Differences(agent.name, other.name, tuple(order), values))
-    return found
+        results.append(Differences(agent.name, other.name, tuple(order), values))
+    return results
+
+
+def aggregate_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """One row per agent and protocol."""
+    return [
+        {
+            "agent": agent.name,
+            "protocol": protocol,
+            "value": estimate.value,
+            "low": estimate.low,
+            "high": estimate.high,
+            "seeds": agent.seeds,
+            "games": len(comparison.games),
+            "published": agent.published,
+        }
+        for agent in comparison.agents
+        for protocol, estimate in agent.protocols.items()
+    ]
+
+
+def game_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """One row per agent and game."""
+    known = {game: references([game]) for game in comparison.games}
+    return [
+        {
+            "agent": agent.name,
+            "game": game,
+            "seeds": result.seeds,
+            "score": result.score,
+            "random": known[game].random.item(),
+            "gamer": known[game].gamer.item(),
+            "record": known[game].record.item(),
+            "gamer_normalized": result.gamer,
+            "record_normalized": result.record,
+            "published": agent.published,
+        }
+        for agent in comparison.agents
+        for game, result in agent.games.items()
+    ]
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same keys as CSV; None becomes an empty cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def _table(agent: AgentScores, games: Sequence[str]) -> NDArray[np.float64]:
-    """Scores (S, G), with as many seeds as every game has."""
-    # Runs of different games have nothing to do with each other: any seed of one may stand beside
-    # any of another.
+    """Scores (S, G); S is the smallest number of seeds of any game."""
+    # Runs of different games are independent: their seeds can be paired in any order.
     seeds = min(len(agent.scores[game]) for game in games)
     return np.array([agent.scores[game][:seeds] for game in games]).T
 
@@ -153,7 +208,7 @@ def _game_result(game: str, scores: Sequence[float]) -> GameResult:
 
 
 def _notes(agents: Sequence[AgentScores], common: tuple[str, ...]) -> list[str]:
-    """What a reader of the numbers has to know: missing games, unequal numbers of seeds."""
+    """Remarks on missing games and unequal numbers of seeds."""
     notes: list[str] = []
     total = len(all_games())
     if len(common) == total:
@@ -182,12 +237,12 @@ def _notes(agents: Sequence[AgentScores], common: tuple[str, ...]) -> list[str]:
 
 
 def _union(agents: Sequence[AgentScores]) -> list[str]:
-    """Games that an agent from a file has."""
+    """Games that any unpublished agent has a score in."""
     own = [agent for agent in agents if not agent.published]
     return [game for game in all_games() if any(game in agent.scores for agent in own)]
 
 
 def _listed(games: Sequence[str]) -> str:
-    more = len(games) - LISTED
-    shown = ", ".join(games[:LISTED])
-    return f"{shown} and {more} more" if more > 0 else shown
+    more = len(games) - MAX_LISTED
+    names = ", ".join(games[:MAX_LISTED])
+    return f"{names} and {more} more" if more > 0 else names

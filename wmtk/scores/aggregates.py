@@ -1,9 +1,8 @@
-"""The paper's four ways to make one number of the scores in many games.
+"""The four aggregate scores of the DreamerV2 paper.
 
-Scores are arrays (S, G): a row for each seed, a column for each game. The caption of the paper's
-score table asks to aggregate before averaging over seeds: each row is aggregated on its own, then
-the results are averaged. For the median and for clipped scores this is not the same as aggregating
-scores that are averages already.
+Scores are arrays (S, G), one row per seed and one column per game. As the caption of the paper's
+score table specifies, each row is aggregated separately and the results are averaged over seeds.
+For the median and for clipped scores this differs from aggregating scores averaged over seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from wmtk.stats import CONFIDENCE, VALUE_RESAMPLES, Interval, blocks, percentile
 
 @dataclass(frozen=True)
 class Protocol:
-    """Normalize each score by `reference`, clip it or not, take the `center` over games."""
+    """Normalize each score by `reference`, clip it if `clip`, take the `center` over games."""
 
     name: str
     title: str
@@ -40,9 +39,9 @@ PROTOCOLS = (
 def normalize(
     scores: ArrayLike, random: ArrayLike, reference: ArrayLike, *, clip: bool = False
 ) -> NDArray[np.float64]:
-    """Scores (…, G) on a scale where random play is 0 and the reference is 1, both (G,).
+    """Scale scores (…, G) so that `random` (G,) is 0 and `reference` (G,) is 1.
 
-    `clip` cuts off what is above 1; what is below random play stays negative.
+    `clip` limits the results to 1 from above; scores below random play stay negative.
     """
     low, high = np.asarray(random, np.float64), np.asarray(reference, np.float64)
     assert (high > low).all(), (low, high)
@@ -51,7 +50,7 @@ def normalize(
 
 
 def aggregate(scores: ArrayLike, references: References) -> dict[str, float]:
-    """The four aggregates of scores (S, G), or (G,) for a single seed, by protocol."""
+    """The four aggregates, by protocol name, of scores (S, G), or (G,) for a single seed."""
     table = _table(scores, references)
     return {p.name: float(_center(_normalized(table, references, p), p)) for p in PROTOCOLS}
 
@@ -65,22 +64,22 @@ def aggregate_intervals(
     resamples: int = VALUE_RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Interval]:
-    """Percentile bootstrap intervals of the four aggregates of scores (S, G), by protocol.
+    """Percentile bootstrap intervals of the four aggregates of scores (S, G), by protocol name.
 
-    Seeds are drawn again for every game on its own. With `over_games` the games are drawn again
-    too: the interval then also covers which games happen to be in the benchmark.
+    Seeds are resampled independently for each game. `over_games` resamples the games too: the
+    intervals then include the variation over the choice of games.
     """
     table = _table(scores, references)
     S, G = table.shape
-    assert S > 1 or over_games, "with one seed there is nothing to draw from"
+    assert S > 1 or over_games, "resampling needs several seeds"
     rng = np.random.default_rng(seed)
     samples: dict[str, list[NDArray[np.float64]]] = {p.name: [] for p in PROTOCOLS}
     for count in blocks(resamples, S * G):
         games = rng.integers(0, G, (count, 1, G)) if over_games else np.arange(G)
         seeds = rng.integers(0, S, (count, S, G))
         for p in PROTOCOLS:
-            drawn = _normalized(table, references, p)[seeds, games]  # (count, S, G)
-            samples[p.name].append(_center(drawn, p))
+            resampled = _normalized(table, references, p)[seeds, games]  # (count, S, G)
+            samples[p.name].append(_center(resampled, p))
     return {
         name: percentile_interval(np.concatenate(parts), confidence)
         for name, parts in samples.items()
@@ -104,7 +103,7 @@ def _normalized(
 
 
 def _center(normalized: NDArray[np.float64], protocol: Protocol) -> NDArray[np.float64]:
-    """(…, S, G) over games first, then over seeds: (…)."""
+    """Aggregate (…, S, G) over games, then average over seeds: (…)."""
     center = np.median if protocol.center == "median" else np.mean
     by_seed: NDArray[np.float64] = center(normalized, axis=-1)
     mean: NDArray[np.float64] = np.mean(by_seed, axis=-1)

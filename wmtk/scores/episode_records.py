@@ -1,4 +1,4 @@
-"""The result of playing some episodes: what `wmtk eval --json` prints and `wmtk scores` reads."""
+"""Evaluation records: the JSON that `wmtk eval` writes and `wmtk scores` reads."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, Self
 
 import numpy as np
 
+from wmtk.errors import ScoreError
 from wmtk.scores.aggregates import normalize
-from wmtk.scores.errors import ScoreError
 from wmtk.scores.games import find_game, references
 from wmtk.stats import CONFIDENCE, VALUE_RESAMPLES, bootstrap_interval
 
 FORMAT = "wmtk.eval"
 VERSION = 1
-LIMIT = 1e100  # of a return: sums and squares of larger ones are not finite
+MAX_RETURN = 1e100  # sums of squares of larger returns are not finite
 
 
 @dataclass(frozen=True)
 class ReturnSummary:
-    """Returns in a few numbers, beside what is known of the game.
+    """Statistics of returns, and the reference scores of the game.
 
-    `std` is that of the returns, dividing by their number; `low` and `high` are the bootstrap
-    interval of the mean, None for a single episode. From `game` on all are None but in the paper's
-    games; the normalized ones are the mean with random play at 0 and the gamer or the record at 1.
+    `std` is the population standard deviation; `low` and `high` are the bootstrap interval of the
+    mean, None for a single episode. The fields from `game` on are None for tasks other than the
+    paper's games; the normalized scores put random play at 0 and the gamer or the record at 1.
     """
 
     episodes: int
@@ -51,10 +51,10 @@ def summarize_returns(
     resamples: int = VALUE_RESAMPLES,
     seed: int = 0,
 ) -> ReturnSummary:
-    """Mean, spread and interval of the returns of a task's episodes."""
+    """Mean, standard deviation and bootstrap interval of the returns (N,) of a task."""
     numbers = np.asarray(returns, np.float64)
     assert numbers.ndim == 1, numbers.shape
-    assert numbers.size, "no episode, no summary"
+    assert numbers.size, "no episode"
     interval = bootstrap_interval(numbers, confidence=confidence, resamples=resamples, seed=seed)
     low, high = interval or (None, None)
     mean = float(numbers.mean())
@@ -75,45 +75,45 @@ def summarize_returns(
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Episodes of one policy in one task.
+class EvaluationRecord:
+    """Returns of one policy in one task.
 
-    `seed` is the one that tells this policy from others made in the same way: the seed that it was
-    trained with. `eval_seed` is that of the episodes played here.
+    `seed` is the seed of the training run, which distinguishes repetitions of an experiment;
+    `eval_seed` is the seed of the evaluation episodes.
     """
 
     task: str
     seed: int
     returns: tuple[float, ...]
     lengths: tuple[int, ...] = ()  # agent steps
-    agent: str = ""  # what to call it in a comparison
+    agent: str = ""  # name in a comparison
     run: str | None = None  # the run directory
     eval_seed: int | None = None
 
     def to_json(
         self, *, confidence: float = CONFIDENCE, resamples: int = VALUE_RESAMPLES
     ) -> dict[str, Any]:
-        """The record, with the summary of its returns; docs/scores.md lists the fields."""
-        own = dataclasses.asdict(self)
+        """The record with the summary of its returns, as documented in docs/scores.md."""
+        fields = dataclasses.asdict(self)
         summary = summarize_returns(
             self.returns, self.task, confidence=confidence, resamples=resamples
         )
-        record = {name: own.pop(name) for name in ("task", "agent", "run", "seed", "eval_seed")}
+        record = {name: fields.pop(name) for name in ("task", "agent", "run", "seed", "eval_seed")}
         return {
             "format": FORMAT,
             "version": VERSION,
             **record,
             **dataclasses.asdict(summary),
-            **own,
+            **fields,
         }
 
     @classmethod
     def from_json(cls, record: Any) -> Self:
-        """Read a record; what it does not need to know it passes over."""
+        """Validate a record; unknown fields are ignored."""
         if not isinstance(record, Mapping):
-            raise ScoreError(f"A record must be an object, not {_shown(record)}.", _HINT)
+            raise ScoreError(f"A record must be an object, not {_repr(record)}.", _HINT)
         if record.get("format", FORMAT) != FORMAT:
-            raise ScoreError(f"A record has the format {_shown(record['format'])}.", _HINT)
+            raise ScoreError(f"A record has the format {_repr(record['format'])}.", _HINT)
         if _whole(record, "version", VERSION) > VERSION:
             raise ScoreError(
                 f"A record has version {record['version']}, this wmtk reads up to {VERSION}.",
@@ -138,26 +138,26 @@ _HINT = "A record of `wmtk eval --json` has task, seed, episodes and returns."
 
 
 def _returns(record: Mapping[str, Any]) -> tuple[float, ...]:
-    """The returns, if they are numbers and agree with what else the record says of them."""
+    """The returns, checked against `episodes` and `mean` of the record."""
     values = record["returns"]
     if not isinstance(values, list) or not values or not all(map(_is_number, values)):
         raise ScoreError(
-            f"The returns of {record['task']} must be a list of numbers, not {_shown(values)}.",
-            "There must be at least one, and none may be null, NaN, or 1e100 and more.",
+            f"The returns of {record['task']} must be a list of numbers, not {_repr(values)}.",
+            "Give at least one; null, NaN and values from 1e100 on are invalid.",
         )
     returns = tuple(map(float, values))
     if record.get("episodes", len(returns)) != len(returns):
         raise ScoreError(
             f"A record of {record['task']} has {len(returns)} returns, "
-            f"but says {_shown(record['episodes'])} episodes.",
-            "Was it cut or edited? Evaluate again.",
+            f"but says {_repr(record['episodes'])} episodes.",
+            "The record may be truncated or edited: evaluate again.",
         )
     mean = math.fsum(returns) / len(returns)
     stated = record.get("mean", mean)
     if not _is_number(stated) or not math.isclose(stated, mean, rel_tol=1e-6, abs_tol=1e-6):
         raise ScoreError(
-            f"A record of {record['task']} says mean {_shown(stated)}, its returns have {mean:g}.",
-            "Was it edited? Evaluate again.",
+            f"A record of {record['task']} says mean {_repr(stated)}, its returns have {mean:g}.",
+            "The record may be edited: evaluate again.",
         )
     return returns
 
@@ -168,29 +168,29 @@ def _lengths(record: Mapping[str, Any], episodes: int) -> tuple[int, ...]:
     if not whole or len(values) not in (0, episodes):
         raise ScoreError(
             f"The lengths of {record['task']} must be {episodes} whole numbers, "
-            f"one for each return, not {_shown(values)}.",
+            f"one for each return, not {_repr(values)}.",
         )
     return tuple(values)
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < LIMIT
+    return type(value) in (int, float) and abs(value) < MAX_RETURN
 
 
 def _whole(record: Mapping[str, Any], name: str, default: int = 0) -> int:
     value = record.get(name, default)
     if type(value) is not int:
-        raise ScoreError(f"The {name} of a record must be a whole number, not {_shown(value)}.")
+        raise ScoreError(f"The {name} of a record must be a whole number, not {_repr(value)}.")
     return value
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
     value = record[name]
     if not isinstance(value, str):
-        raise ScoreError(f"The {name} of a record must be text, not {_shown(value)}.")
+        raise ScoreError(f"The {name} of a record must be text, not {_repr(value)}.")
     return value
 
 
-def _shown(value: Any) -> str:
+def _repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,8 +1,8 @@
-"""Atari's games: one spelling for each, and the scores that others are measured by.
+"""Names and published scores of the 55 Atari games of the DreamerV2 paper.
 
-`published.csv` holds the paper's table of scores. The paper prints whole numbers, of which its own
-gamer means come out 1% too low: in Double Dunk the gamer is 2.2 points above random play, not 3. So
-random and gamer have the decimal here with which they are known.
+`published.csv` holds the score table of the paper. The paper prints whole numbers, from which its
+own gamer means come out 1% too low: in Double Dunk the gamer is 2.2 points above random play, not
+3. The columns random and gamer therefore have one decimal, as in their original publications.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.scores.errors import ScoreError
+from wmtk.errors import ScoreError
 
 # In the order of the paper's Table 1.
 PUBLISHED = {"dreamerv2": "DreamerV2", "iqn": "IQN", "rainbow": "Rainbow"}
 BASELINES = ("random", "gamer", "record")
-# Of the 57 games of much of the literature, those that the paper leaves out.
-LEFT_OUT = ("defender", "surround")
+# Games of the 57-game benchmark that the paper does not include.
+EXCLUDED = ("defender", "surround")
 
 _PREFIX = re.compile(r"^(ALE/|atari[_/])", re.IGNORECASE)
 _VERSION = re.compile(r"(NoFrameskip|Deterministic)?-v\d+$")
@@ -32,7 +32,7 @@ _ALIASES = {"montezumasrevenge": "montezuma_revenge"}
 
 
 class References(NamedTuple):
-    """What scores are measured by, a number (or an array of them) for each game."""
+    """Reference scores, arrays (G,)."""
 
     random: NDArray[np.float64]
     gamer: NDArray[np.float64]
@@ -41,7 +41,7 @@ class References(NamedTuple):
 
 @cache
 def _published() -> dict[str, dict[str, float]]:
-    """The columns of published.csv by name, each from game to score."""
+    """The columns of published.csv: {column: {game: score}}."""
     text = resources.files("wmtk.scores").joinpath("published.csv").read_text()
     rows = list(csv.DictReader(text.splitlines()))
     columns = (*BASELINES, *PUBLISHED)
@@ -49,30 +49,30 @@ def _published() -> dict[str, dict[str, float]]:
 
 
 def games() -> tuple[str, ...]:
-    """The 55 games of the paper, in snake case and alphabetical order."""
+    """The 55 games of the paper in snake case, sorted."""
     return tuple(_published()["random"])
 
 
 def published(column: str) -> dict[str, float]:
-    """A column of the paper's table of scores: random, gamer, record or a key of PUBLISHED."""
+    """One column of the score table, by game: random, gamer, record or a key of PUBLISHED."""
     return dict(_published()[column])
 
 
 def references(names: Sequence[str]) -> References:
-    """Random, gamer and record scores of games, each an array of shape (G,)."""
+    """The reference scores of games."""
     columns = ([_published()[column][game] for game in names] for column in BASELINES)
     return References(*(np.array(column, np.float64) for column in columns))
 
 
 def find_game(name: str) -> str | None:
-    """The paper's game behind `atari_pong`, `ALE/Pong-v5` or `Pong`, or None if it is none."""
+    """The game named by `atari_pong`, `ALE/Pong-v5` or `Pong`; None for other names."""
     return _spellings().get(_plain(name))
 
 
 def require_game(name: str) -> str | None:
-    """The same, with an error for names of no game; None for those that the paper leaves out."""
+    """Like `find_game`, but None only for games that the paper excludes, else ScoreError."""
     game = find_game(name)
-    if game is None and _plain(name) not in LEFT_OUT:
+    if game is None and _plain(name) not in EXCLUDED:
         close = difflib.get_close_matches(_plain(name), _spellings(), n=3, cutoff=0.6)
         meant = " or ".join(f"'{_spellings()[match]}'" for match in close)
         raise ScoreError(
@@ -88,6 +88,6 @@ def _spellings() -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
-    """Without prefix, version, case and separators: ale-py has `jamesbond`, papers James Bond."""
+    """Strip prefix, version, case and separators (ale-py: `jamesbond`, papers: James Bond)."""
     bare = _VERSION.sub("", _PREFIX.sub("", name.strip()))
     return "".join(letter for letter in bare.lower() if letter.isalnum())

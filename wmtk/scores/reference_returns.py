@@ -1,4 +1,4 @@
-"""How a mean return compares with random play, with the data, and with a reward threshold."""
+"""Compare a mean return with random play, the training data and a reward threshold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rank = Literal["better", "no better", "worse"]
 
 @dataclass(frozen=True)
 class MeanReturn:
-    """A mean return; `low` and `high` bound its interval and are None where there is none."""
+    """A mean return and its interval, None if unknown."""
 
     mean: float
     low: float | None = None
@@ -26,27 +26,27 @@ class MeanReturn:
 
 @dataclass(frozen=True)
 class Baselines:
-    """What a return is measured by; None is unknown."""
+    """Reference returns of a task; None if unknown."""
 
     random: MeanReturn | None = None
-    data: MeanReturn | None = None  # all episodes that were learned from
-    threshold: float | None = None  # `reward_threshold` of gymnasium's spec
-    longest: int | None = None  # steps of the data's longest episode
+    data: MeanReturn | None = None  # all episodes of the training data
+    threshold: float | None = None  # `reward_threshold` of Gymnasium's spec
+    longest: int | None = None  # steps of the longest episode of the data
 
 
 @dataclass(frozen=True)
 class ReturnComparison:
-    """A mean return beside its baselines, and what follows from them."""
+    """A mean return, its baselines and their ranking."""
 
     result: MeanReturn
     baselines: Baselines
-    against_random: Rank | None  # None where it cannot be judged
+    against_random: Rank | None  # None if undecidable
     against_data: Rank | None
     solved: bool | None  # the mean reaches the threshold
 
     @property
     def judgment(self) -> str:
-        """Whether anything was learned, in a few words."""
+        """The ranking as text: `better than random play, no better than the data, not solved`."""
         if self.result.episodes == 1:
             words = ["one episode is too few to judge"]
         else:
@@ -74,7 +74,7 @@ class ReturnComparison:
         return ", ".join(parts)
 
     def to_json(self, subject: str = "Mean return") -> dict[str, Any]:
-        """Everything as plain data, for the results of commands."""
+        """All fields and texts as plain data."""
         return {
             **asdict(self),
             "judgment": self.judgment,
@@ -83,13 +83,13 @@ class ReturnComparison:
         }
 
     def sentence(self, subject: str = "Mean return") -> str:
-        """The whole comparison on one line."""
-        result, facts = self.result, []
+        """The comparison on one line."""
+        result, details = self.result, []
         if result.low is not None and result.high is not None:
-            facts.append(f"95% interval {_number(result.low)} to {_number(result.high)}")
+            details.append(f"95% interval {_number(result.low)} to {_number(result.high)}")
         if result.episodes is not None:
-            facts.append(f"{result.episodes:,} episode{'' if result.episodes == 1 else 's'}")
-        line = f"{subject} {_number(result.mean)}" + (f" ({', '.join(facts)})" if facts else "")
+            details.append(f"{result.episodes:,} episode{'' if result.episodes == 1 else 's'}")
+        line = f"{subject} {_number(result.mean)}" + (f" ({', '.join(details)})" if details else "")
         references = self.references or "no baseline is known"
         return f"{line}: {references}{f': {self.judgment}' if self.judgment else ''}."
 
@@ -97,8 +97,8 @@ class ReturnComparison:
 def compare_return(result: MeanReturn, baselines: Baselines) -> ReturnComparison:
     """Compare a mean return with its baselines.
 
-    It is better or worse than another one if their intervals do not overlap. A single episode has
-    no interval and is not ranked.
+    A return is better or worse than a baseline if their intervals do not overlap. A single episode
+    has no interval and is not ranked.
     """
     threshold = baselines.threshold
     return ReturnComparison(

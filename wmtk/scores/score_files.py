@@ -1,7 +1,7 @@
-"""Scores from files: records of `wmtk eval --json`, and tables with commas.
+"""Read scores from files: records of `wmtk eval --json` and CSV tables.
 
-Tables are either long (columns game, seed, score) or wide (column game or task, then one for each
-agent), as the paper's is.
+Tables are long (columns game, seed, score) or wide (column game or task, and one per agent), as in
+the paper.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from wmtk.errors import UsageError
-from wmtk.scores.episode_records import LIMIT, Evaluation
-from wmtk.scores.errors import ScoreError
+from wmtk.errors import ScoreError, UsageError
+from wmtk.scores.episode_records import MAX_RETURN, EvaluationRecord
 from wmtk.scores.games import BASELINES, PUBLISHED, published, require_game
 
 ENDINGS = (".json", ".jsonl", ".csv")
@@ -32,7 +31,7 @@ COLUMNS = "The columns must be game,seed,score, or game and one column for each 
 
 @dataclass(frozen=True)
 class AgentScores:
-    """What an agent reached: for each game the scores of its seeds, in the order of the seeds."""
+    """The scores of an agent by game, one per seed, ordered by seed."""
 
     name: str
     scores: Mapping[str, tuple[float, ...]]
@@ -40,8 +39,8 @@ class AgentScores:
 
 
 @dataclass(frozen=True)
-class Score:
-    """One number and where it is from."""
+class ScoreEntry:
+    """One score and its place in a file."""
 
     agent: str
     game: str
@@ -52,14 +51,14 @@ class Score:
 
 @dataclass
 class ReadScores:
-    """What files hold, agents in the order in which they came, and what a reader should know."""
+    """Agents in the order of the files, and remarks on skipped or renamed content."""
 
     agents: list[AgentScores] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def published_agents() -> list[AgentScores]:
-    """The agents of the paper's table, whose scores are averages over seeds."""
+    """The agents of the paper's table; each score is an average over seeds."""
     return [
         AgentScores(title, {game: (value,) for game, value in published(name).items()}, True)
         for name, title in PUBLISHED.items()
@@ -67,18 +66,18 @@ def published_agents() -> list[AgentScores]:
 
 
 def read_scores(files: Iterable[str | Path]) -> ReadScores:
-    """Read files, each a path or NAME=path for what is not named in the file itself."""
-    read = ReadScores()
-    table: dict[str, dict[str, dict[str, Score]]] = {}
+    """Read files, each given as PATH or NAME=PATH; NAME replaces the agent's name in records."""
+    result = ReadScores()
+    table: dict[str, dict[str, dict[str, ScoreEntry]]] = {}
     for text in files:
         name, path = _split(text)
-        for score in _read_file(path, name, read.notes):
+        for score in _read_file(path, name, result.notes):
             seeds = table.setdefault(score.agent, {}).setdefault(score.game, {})
             if score.seed in seeds:
                 raise ScoreError(
                     f"{score.agent} has two scores in {score.game}{_of_seed(score.seed)}: "
                     f"{seeds[score.seed].place} and {score.place}.",
-                    "Give every run its own seed, or tell agents apart with NAME=FILE.",
+                    "Give every run its own seed, or name the agents with NAME=FILE.",
                 )
             seeds[score.seed] = score
     for agent, games in table.items():
@@ -88,13 +87,13 @@ def read_scores(files: Iterable[str | Path]) -> ReadScores:
         }
         is_published = _is_published(agent, scores)
         if agent in PUBLISHED.values() and not is_published:
-            read.notes.append(f"{agent} is that of the files, not the paper's.")
-        read.agents.append(AgentScores(agent, scores, is_published))
-    return read
+            result.notes.append(f"{agent} is read from the files; it differs from the paper.")
+        result.agents.append(AgentScores(agent, scores, is_published))
+    return result
 
 
 def _split(text: str | Path) -> tuple[str, Path]:
-    """NAME=path; the name is empty if there is none."""
+    """Split NAME=path; the name is empty if missing."""
     name, equals, path = str(text).partition("=")
     if not equals or Path(text).exists():
         return "", Path(text)
@@ -103,13 +102,13 @@ def _split(text: str | Path) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def _read_file(path: Path, name: str, notes: list[str]) -> Iterator[Score]:
+def _read_file(path: Path, name: str, notes: list[str]) -> Iterator[ScoreEntry]:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"{path} {what}.", "Give files of scores: .json or .csv.")
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(
-            f"{path} has no ending that tells how to read it.", f"Use one of: {', '.join(ENDINGS)}."
+            f"{path} has an unsupported file extension.", f"Use one of: {', '.join(ENDINGS)}."
         )
     try:
         size = path.stat().st_size
@@ -117,15 +116,15 @@ def _read_file(path: Path, name: str, notes: list[str]) -> Iterator[Score]:
             raise ScoreError(f"{path} has {size} bytes; at most {MAX_BYTES} are read.")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise ScoreError(f"{path} could not be read: {why}.") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise ScoreError(f"{path} could not be read: {reason}.") from error
     try:
         if path.suffix.lower() == ".csv":
             yield from _read_csv(text, path, name, notes)
         else:
             yield from _read_json(text, path, name, notes)
     except csv.Error as error:
-        raise ScoreError(f"{path} is no table with commas: {error}.", COLUMNS) from error
+        raise ScoreError(f"{path} is not a CSV table: {error}.", COLUMNS) from error
     except ScoreError as error:
         if str(path) in error.message:
             raise
@@ -135,41 +134,45 @@ def _read_file(path: Path, name: str, notes: list[str]) -> Iterator[Score]:
 # --- records ----------------------------------------------------------------------------------
 
 
-def _read_json(text: str, path: Path, name: str, notes: list[str]) -> Iterator[Score]:
+def _read_json(text: str, path: Path, name: str, notes: list[str]) -> Iterator[ScoreEntry]:
     for number, record in enumerate(_documents(text), 1):
-        found = Evaluation.from_json(record)
+        evaluation = EvaluationRecord.from_json(record)
         place = f"{path}, record {number}"
-        game = _game(found.task, path, notes)
+        game = _game(evaluation.task, path, notes)
         if game is not None:
-            agent = name or found.agent or UNNAMED
-            yield Score(_titled(agent), game, str(found.seed), fmean(found.returns), place)
+            agent = name or evaluation.agent or UNNAMED
+            yield ScoreEntry(
+                _titled(agent), game, str(evaluation.seed), fmean(evaluation.returns), place
+            )
 
 
 def _documents(text: str) -> Iterator[Any]:
-    """The records of a file: one, a list, or one after the other as `>>` leaves them."""
+    """Parse a file with one record, a list of records, or concatenated records."""
     decoder = json.JSONDecoder()
     at = _blanks_end(text, 0)
     if at == len(text):
-        raise ScoreError("There is nothing in it.", "Was `wmtk eval --json` interrupted?")
+        raise ScoreError(
+            "The file is empty.", "Repeat `wmtk eval --json`; it may have been interrupted."
+        )
     while at < len(text):
         try:
             document, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            raise ScoreError(f"This is not JSON: {error}.", "Was it cut or edited?") from error
+            raise ScoreError(f"Invalid JSON: {error}.", "The file may be truncated.") from error
         yield from document if isinstance(document, list) else [document]
         at = _blanks_end(text, at)
 
 
 def _blanks_end(text: str, at: int) -> int:
-    found = _BLANKS.match(text, at)
-    assert found is not None
-    return found.end()
+    match = _BLANKS.match(text, at)
+    assert match is not None
+    return match.end()
 
 
 # --- tables -----------------------------------------------------------------------------------
 
 
-def _read_csv(text: str, path: Path, name: str, notes: list[str]) -> Iterator[Score]:
+def _read_csv(text: str, path: Path, name: str, notes: list[str]) -> Iterator[ScoreEntry]:
     rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
     header = [cell.strip() for cell in next(rows, [])]
     places = {column.lower(): index for index, column in enumerate(header)}
@@ -181,7 +184,7 @@ def _read_csv(text: str, path: Path, name: str, notes: list[str]) -> Iterator[Sc
         raise ScoreError(f"The first line is '{','.join(header)}'.", COLUMNS)
     if name and not long:
         raise UsageError(
-            f"{path} has a column for each agent, and needs no name.", f"Leave {name}= away."
+            f"{path} has one column per agent; a name does not apply.", f"Remove {name}=."
         )
     for row in rows:
         if not any(cell.strip() for cell in row):
@@ -199,18 +202,20 @@ def _read_csv(text: str, path: Path, name: str, notes: list[str]) -> Iterator[Sc
             yield from _wide(cells, header, game, game_column, line)
 
 
-def _long(cells: list[str], places: Mapping[str, int], game: str, name: str, line: str) -> Score:
+def _long(
+    cells: list[str], places: Mapping[str, int], game: str, name: str, line: str
+) -> ScoreEntry:
     named = cells[places["agent"]] if "agent" in places else ""
     seed = cells[places["seed"]]
     if not seed:
         raise ScoreError(f"{line}: no seed.", "Number the runs of each game.")
     value = _number(cells[places["score"]], line)
-    return Score(_titled(name or named or UNNAMED), game, seed, value, line)
+    return ScoreEntry(_titled(name or named or UNNAMED), game, seed, value, line)
 
 
 def _wide(
     cells: list[str], header: list[str], game: str, game_column: int, line: str
-) -> Iterator[Score]:
+) -> Iterator[ScoreEntry]:
     for index, (column, cell) in enumerate(zip(header, cells, strict=True)):
         if index == game_column or not cell:
             continue
@@ -218,15 +223,15 @@ def _wide(
         if column.lower() in BASELINES:
             _check_baseline(column.lower(), game, value, line)
         else:
-            yield Score(_titled(column), game, "", value, line)
+            yield ScoreEntry(_titled(column), game, "", value, line)
 
 
 def _check_baseline(column: str, game: str, value: float, line: str) -> None:
-    """Scores are measured by the built-in references; a file that states others is not meant."""
-    known = published(column)[game]
-    if abs(value - known) > 0.5:  # the paper rounds
+    """Refuse a table with other reference scores than the built-in ones."""
+    expected = published(column)[game]
+    if abs(value - expected) > 0.5:  # the paper rounds
         raise ScoreError(
-            f"{line}: {column} is {value:g} in {game}, but scores are measured by {known:g}.",
+            f"{line}: {column} is {value:g} in {game}, but the built-in reference is {expected:g}.",
             f"Remove the column {column}, or correct it.",
         )
 
@@ -236,8 +241,8 @@ def _number(text: str, line: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not abs(value) < LIMIT:
-        raise ScoreError(f"{line}: '{text}' is no score.", "Scores are numbers below 1e100.")
+    if not abs(value) < MAX_RETURN:
+        raise ScoreError(f"{line}: '{text}' is not a score.", "Scores are numbers below 1e100.")
     return value
 
 
@@ -247,24 +252,24 @@ def _number(text: str, line: str) -> float:
 def _game(name: str, path: Path, notes: list[str]) -> str | None:
     game = require_game(name)
     if game is None:
-        note = f"{path}: {name} is left out, as in the paper."
+        note = f"{path}: {name} is skipped: the paper does not include it."
         if note not in notes:
             notes.append(note)
     return game
 
 
 def _titled(agent: str) -> str:
-    """The usual spelling of the paper's agents."""
+    """The spelling of the paper for its agents."""
     return PUBLISHED.get(agent.lower(), agent)
 
 
 def _is_published(agent: str, scores: Mapping[str, tuple[float, ...]]) -> bool:
-    """Whether these are the paper's own numbers, as when its table is read."""
+    """Whether these are exactly the scores of the paper."""
     name = agent.lower()
     if name not in PUBLISHED:
         return False
-    known = published(name)
-    return all(values == (known[game],) for game, values in scores.items())
+    expected = published(name)
+    return all(values == (expected[game],) for game, values in scores.items())
 
 
 def _of_seed(seed: str) -> str:
@@ -272,6 +277,6 @@ def _of_seed(seed: str) -> str:
 
 
 def _natural(seed: str) -> tuple[bool, int, str]:
-    """Numbers in their order, then other names."""
+    """Sort key: numbers by value, then other names."""
     number = seed.isdecimal() and len(seed) <= MAX_DIGITS
     return (not number, int(seed) if number else 0, seed)
