@@ -14,7 +14,7 @@ from rich.console import Console
 from timing import Table, write_markdown
 
 from wmtk.agent.device import tune_allocator
-from wmtk.collecting import RandomPolicy, collect, dataset_for
+from wmtk.collecting import RandomPolicy, collect_episodes, dataset_for
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.runs.metrics_log import read_metrics
@@ -45,7 +45,7 @@ def collected(path: Path, steps: int) -> Dataset:
     task = resolve("wmtk/Catch-v0")
     with dataset_for(task, path) as dataset:
         policy = RandomPolicy(dataset.schema.action, [SEED, 0])
-        collect(task, dataset, policy, seed=SEED, steps=steps, envs=4, workers=0)
+        collect_episodes(task, dataset, policy, seed=SEED, steps=steps, envs=4, workers=0)
     return Dataset.open(path)
 
 

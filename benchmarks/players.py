@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 from timing import size
 
-from wmtk.collecting import PlayProgress, collect, dataset_for, load_policy
+from wmtk.collecting import PlayProgress, collect_episodes, dataset_for, load_policy
 from wmtk.envs import resolve
 
 TASK = "atari_pong"
@@ -81,7 +81,9 @@ def ours(envs: int, steps: int, folder: Path) -> Measured:
     task = resolve(TASK)
     with dataset_for(task, path) as dataset:
         policy = load_policy("random", dataset.schema.action, [0, 0])
-        report = collect(task, dataset, policy, seed=0, steps=steps, envs=envs, on_progress=mark)
+        report = collect_episodes(
+            task, dataset, policy, seed=0, steps=steps, envs=envs, on_progress=mark
+        )
     ended, own = time.perf_counter(), time.process_time()
     ready = marks[0]
     # All environments are stepped in step, so that none is done before this.

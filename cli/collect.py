@@ -112,7 +112,7 @@ def collect(
     stdout.reserve()
     from wmtk.cli.common.policy_names import find_policy_maker
     from wmtk.collecting import EpsilonGreedy, dataset_for, schema_of, seed_words
-    from wmtk.collecting import collect as run
+    from wmtk.collecting import collect_episodes as run
     from wmtk.envs import resolve
 
     if human and steps is None and episodes is None:

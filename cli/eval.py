@@ -106,7 +106,7 @@ def evaluate(
     Ctrl-C reports the episodes that are whole and exits with code 130.
     """
     stdout.reserve()
-    from wmtk.collecting import evaluate as play
+    from wmtk.collecting import evaluate_policy as play
     from wmtk.viz.videos.video_file import VIDEO_ENDINGS, require_ending
 
     if video is not None:
@@ -283,7 +283,7 @@ def _random(
     if not episodes:
         return None
     from wmtk.collecting import RandomPolicy
-    from wmtk.collecting import evaluate as play
+    from wmtk.collecting import evaluate_policy as play
     from wmtk.collecting.evaluator import EVALUATION
 
     with console.progress("Random play", episodes, noun="episode") as bar:

@@ -9,10 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wmtk.agent.collect_task import collect as collect
+    from wmtk.agent.load import LoadedAgent as LoadedAgent
+    from wmtk.agent.load import LoadedModel as LoadedModel
     from wmtk.agent.load import load as load
+    from wmtk.agent.policy_evaluation import PolicyEvaluation as PolicyEvaluation
+    from wmtk.agent.policy_evaluation import evaluate as evaluate
     from wmtk.collecting import EvalReport as EvalReport
     from wmtk.collecting import RandomPolicy as RandomPolicy
-    from wmtk.collecting import evaluate as evaluate
     from wmtk.datasets import Batch as Batch
     from wmtk.datasets import Dataset as Dataset
     from wmtk.datasets import Episode as Episode
@@ -31,11 +35,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "wmtk.collecting": ["EvalReport", "RandomPolicy", "evaluate"],
+    "wmtk.agent.collect_task": ["collect"],
+    "wmtk.agent.load": ["LoadedAgent", "LoadedModel", "load"],
+    "wmtk.agent.policy_evaluation": ["PolicyEvaluation", "evaluate"],
+    "wmtk.collecting": ["EvalReport", "RandomPolicy"],
     "wmtk.datasets": ["Batch", "Dataset", "Episode", "Schema", "SequenceSampler", "Source"],
     "wmtk.envs": ["make_env", "resolve"],
     "wmtk.errors": ["WmtkError"],
-    "wmtk.agent.load": ["load"],
     "wmtk.training.online.train": ["online"],
     "wmtk.runs.training_config": ["TrainingConfig"],
     "wmtk.training.presets": ["training_config"],

@@ -140,11 +140,11 @@ def _play(
     """Episodes of one checkpoint, as `wmtk eval` plays them."""
     from wmtk.cli.common.env_options import warn
     from wmtk.cli.eval import trained
-    from wmtk.collecting import evaluate
+    from wmtk.collecting import evaluate_policy
 
     player = trained(run, None, {}, trust_env, str(update), device, seed, sample=sample)
     with progress(f"Playing update {update:,}", episodes, noun="episode") as bar:
-        report = evaluate(
+        report = evaluate_policy(
             player.task,
             player.policy,
             episodes=episodes,

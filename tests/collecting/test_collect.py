@@ -17,7 +17,7 @@ from wmtk.collecting import (
     CallablePolicy,
     CollectReport,
     RandomPolicy,
-    collect,
+    collect_episodes,
     dataset_for,
     load_policy,
     schema_of,
@@ -43,7 +43,7 @@ def play(
     ) as dataset:
         name = options.pop("policy", "random")
         policy = load_policy(name, dataset.schema.action, [seed, dataset.next_episode])
-        return collect(resolved, dataset, policy, seed=seed, **options)
+        return collect_episodes(resolved, dataset, policy, seed=seed, **options)
 
 
 def test_steps_are_reached_in_whole_episodes(tmp_path) -> None:
@@ -258,7 +258,7 @@ def test_a_function_that_returns_no_action_is_named(tmp_path, task, returned) ->
     with dataset_for(resolved, tmp_path / "d") as dataset:
         policy = CallablePolicy(lambda obs: returned, dataset.schema.action, "mine")
         with pytest.raises(UsageError, match=r"The policy mine returned .* is not an action"):
-            collect(resolved, dataset, policy, seed=0, episodes=1, workers=0)
+            collect_episodes(resolved, dataset, policy, seed=0, episodes=1, workers=0)
     assert not (tmp_path / "d").exists()
 
 
@@ -280,4 +280,4 @@ def test_a_policy_that_leaves_the_action_space_is_at_fault(tmp_path) -> None:
         Dataset.create(tmp_path / "d", schema) as dataset,
         pytest.raises(EnvironmentFailedError, match="The policy chose actions out of bounds"),
     ):
-        collect(task, dataset, Wild(schema.action, [0]), seed=0, episodes=3, workers=0)
+        collect_episodes(task, dataset, Wild(schema.action, [0]), seed=0, episodes=3, workers=0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wmtk.collecting import RandomPolicy, collect, dataset_for, find_policy
+from wmtk.collecting import RandomPolicy, collect_episodes, dataset_for, find_policy
 from wmtk.collecting.env_slot import _checked
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
@@ -172,7 +172,7 @@ def test_a_process_that_dies_counts_once_however_many_environments_it_had(tmp_pa
     task = resolve(f"{module}:Misbehaving-v0", kwargs=settings)
     with dataset_for(task, tmp_path / "d") as dataset:
         policy = RandomPolicy(dataset.schema.action, [0])
-        report = collect(
+        report = collect_episodes(
             task, dataset, policy, seed=0, episodes=12, envs=6, workers=1,
             on_message=messages.append,
         )  # fmt: skip
@@ -188,5 +188,5 @@ def test_a_short_timeout_does_not_kill_processes_that_start(tmp_path, monkeypatc
     task = resolve("CartPole-v1")
     with dataset_for(task, tmp_path / "d") as dataset:
         policy = RandomPolicy(dataset.schema.action, [0])
-        report = collect(task, dataset, policy, seed=0, episodes=2, workers=1, timeout=3)
+        report = collect_episodes(task, dataset, policy, seed=0, episodes=2, workers=1, timeout=3)
     assert (report.episodes, report.dropped) == (2, 0)

@@ -14,9 +14,9 @@ from wmtk.collecting import (
     CollectReport,
     EvalReport,
     RandomPolicy,
-    collect,
+    collect_episodes,
     dataset_for,
-    evaluate,
+    evaluate_policy,
     schema_of,
     task_of,
 )
@@ -35,7 +35,7 @@ SCHEMA = schema_of(CATCH)
 
 def play_randomly(episodes: int, **options) -> EvalReport:
     policy = RandomPolicy(SCHEMA.action, [options.pop("policy_seed", 0)])
-    return evaluate(CATCH, policy, episodes=episodes, seed=options.pop("seed", 0), **options)
+    return evaluate_policy(CATCH, policy, episodes=episodes, seed=options.pop("seed", 0), **options)
 
 
 # --- episodes ---
@@ -92,7 +92,9 @@ def test_random_play_has_its_known_return() -> None:
 
 def test_training_data_is_not_played_again(tmp_path) -> None:
     with dataset_for(CATCH, tmp_path / "d") as dataset:
-        report = collect(CATCH, dataset, RandomPolicy(SCHEMA.action, [0]), seed=0, episodes=1)
+        report = collect_episodes(
+            CATCH, dataset, RandomPolicy(SCHEMA.action, [0]), seed=0, episodes=1
+        )
     assert isinstance(report, CollectReport)
     played = play_randomly(1, record=True).recording
     assert played is not None
@@ -116,7 +118,7 @@ def test_interruption_leaves_what_is_whole() -> None:
         return 1
 
     policy = CallablePolicy(stop_in_the_second_episode, SCHEMA.action)
-    report = evaluate(CATCH, policy, episodes=5, seed=0)
+    report = evaluate_policy(CATCH, policy, episodes=5, seed=0)
     assert report.interrupted
     assert report.lengths == (79,)
 
@@ -126,11 +128,11 @@ def test_spoilt_episodes_are_replaced_until_it_is_hopeless(tmp_path, module) -> 
     settings = {"fault": "raise", "when": "1", "log": str(tmp_path / "log")}
     task = resolve(f"{module}:Misbehaving-v0", kwargs=settings)
     policy = RandomPolicy(schema_of(task).action, [0])
-    report = evaluate(task, policy, episodes=3, seed=0, workers=0, on_message=said.append)
+    report = evaluate_policy(task, policy, episodes=3, seed=0, workers=0, on_message=said.append)
     assert (len(report.trials), report.dropped, len(said)) == (3, 1, 1)
     hopeless = resolve(f"{module}:Misbehaving-v0", kwargs={"fault": "raise", "when": "always"})
     with pytest.raises(EnvironmentFailedError) as raised:
-        evaluate(hopeless, policy, episodes=1, seed=0, workers=0)
+        evaluate_policy(hopeless, policy, episodes=1, seed=0, workers=0)
     assert "dataset" not in str(raised.value)  # there is none
 
 
@@ -178,17 +180,17 @@ class Counting:
 
 def test_what_is_expected_is_asked_at_the_start_of_each_episode() -> None:
     policy = Counting()
-    report = evaluate(CATCH, policy, episodes=5, seed=0, envs=3, mind=policy)
+    report = evaluate_policy(CATCH, policy, episodes=5, seed=0, envs=3, mind=policy)
     assert sorted(report.imagined) == [1, 1, 101, 101, 201]
     assert report.discount == 0.5
-    unseen = evaluate(CATCH, Counting(), episodes=5, seed=0, envs=3)
+    unseen = evaluate_policy(CATCH, Counting(), episodes=5, seed=0, envs=3)
     assert unseen.returns == report.returns
     assert (unseen.imagined, unseen.discounted, unseen.discount) == ((), (), None)
 
 
 def test_a_recording_has_all_states_of_the_first_episode() -> None:
     policy = Counting()
-    report = evaluate(CATCH, policy, episodes=4, seed=0, envs=2, mind=policy, record=True)
+    report = evaluate_policy(CATCH, policy, episodes=4, seed=0, envs=2, mind=policy, record=True)
     recording = report.recording
     assert recording is not None
     rows = np.arange(1, 81)  # what has been seen, the last observation too

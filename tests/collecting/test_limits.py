@@ -6,7 +6,14 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from wmtk.collecting import RandomPolicy, collect, dataset_for, evaluate, load_policy, most_steps
+from wmtk.collecting import (
+    RandomPolicy,
+    collect_episodes,
+    dataset_for,
+    evaluate_policy,
+    load_policy,
+    most_steps,
+)
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
 from wmtk.spaces import ArraySpec
@@ -70,7 +77,7 @@ def test_steps_bound_what_an_endless_task_plays(tmp_path, sees, monkeypatch) -> 
         name = f"{__name__}:left" if sees else "random"
         policy = load_policy(name, dataset.schema.action, [0])
         told = []
-        report = collect(
+        report = collect_episodes(
             task, dataset, policy, seed=0, steps=201, envs=2, on_progress=told.append, workers=0
         )
     dataset = Dataset.open(tmp_path / "d")
@@ -82,7 +89,7 @@ def test_steps_bound_what_an_endless_task_plays(tmp_path, sees, monkeypatch) -> 
 def test_episodes_of_an_endless_task_have_an_end(tmp_path, monkeypatch) -> None:
     task = resolve("Endless-v0")
     monkeypatch.setattr("wmtk.collecting.driver.LONGEST_EPISODE", 50)
-    report = evaluate(
+    report = evaluate_policy(
         task,
         RandomPolicy(ArraySpec("discrete", (), "int64", 0, 1), [0]),
         episodes=3,
@@ -96,7 +103,7 @@ def test_a_time_limit_bounds_what_is_played_beyond_the_steps(tmp_path) -> None:
     task = resolve("Limited-v0")
     with dataset_for(task, tmp_path / "d") as dataset:
         policy = RandomPolicy(dataset.schema.action, [0])
-        report = collect(task, dataset, policy, seed=0, steps=100, envs=4, workers=0)
+        report = collect_episodes(task, dataset, policy, seed=0, steps=100, envs=4, workers=0)
     assert report.steps == 120 <= most_steps(task, 100, 4) == 4 * (25 + 29)
     assert (Dataset.open(tmp_path / "d").episodes.length == 30).all()
 

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from wmtk.collecting import collect, dataset_for, evaluate, load_policy
+from wmtk.collecting import collect_episodes, dataset_for, evaluate_policy, load_policy
 from wmtk.datasets import Dataset, Episode, Schema
 from wmtk.datasets.integrity.validate import validate
 from wmtk.datasets.storage import packed_rows
@@ -25,7 +25,7 @@ CODE = f"""
 import sys
 import gymnasium as gym
 import numpy as np
-from wmtk.collecting import collect, dataset_for, load_policy
+from wmtk.collecting import collect_episodes, dataset_for, load_policy
 from wmtk.envs import resolve
 
 
@@ -52,7 +52,7 @@ def play(path, steps):
     task = resolve("Film-v0", time_limit=steps)
     with dataset_for(task, path) as dataset:
         policy = load_policy("random", dataset.schema.action, [0])
-        collect(task, dataset, policy, seed=0, episodes=1, workers=0)
+        collect_episodes(task, dataset, policy, seed=0, episodes=1, workers=0)
 
 
 def peak():  # kB; that of this process alone
@@ -114,12 +114,12 @@ def test_an_episode_is_the_same_however_it_is_held(tmp_path, monkeypatch) -> Non
         task = resolve("Vectors-v0")
         with dataset_for(task, tmp_path / str(size), store_info=["t"]) as dataset:
             policy = load_policy("random", dataset.schema.action, [0])
-            collect(task, dataset, policy, seed=0, episodes=5, workers=0)
+            collect_episodes(task, dataset, policy, seed=0, episodes=5, workers=0)
         assert not validate(tmp_path / str(size)).problems
         ids.append([episode.id for episode in Dataset.open(tmp_path / str(size))])
     assert ids[0] == ids[1]
     assert len(set(ids[0])) == 5
-    report = evaluate(task, policy, episodes=1, seed=0, workers=0, record=True)
+    report = evaluate_policy(task, policy, episodes=1, seed=0, workers=0, record=True)
     assert report.lengths == (157,)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmtk.collecting import RandomPolicy, collect, dataset_for
+from wmtk.collecting import RandomPolicy, collect_episodes, dataset_for
 from wmtk.datasets import Dataset, Episode, Provenance, Schema
 from wmtk.envs import resolve
 from wmtk.runs.training_config import TrainingConfig
@@ -41,7 +41,9 @@ def catch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "catch.zarr"
     task = resolve("wmtk/Catch-v0")
     with dataset_for(task, path) as dataset:
-        collect(task, dataset, RandomPolicy(dataset.schema.action, [0]), seed=0, episodes=12)
+        collect_episodes(
+            task, dataset, RandomPolicy(dataset.schema.action, [0]), seed=0, episodes=12
+        )
     return path
 
 

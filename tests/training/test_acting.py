@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import wmtk
-from wmtk.collecting import EpsilonGreedy, collect, dataset_for
+from wmtk.collecting import EpsilonGreedy, collect_episodes, dataset_for
 from wmtk.datasets import Source
 from wmtk.envs import resolve
 from wmtk.errors import RunError, SchemaMismatchError
@@ -144,7 +144,7 @@ def test_it_collects(agent, tmp_path) -> None:
     with dataset_for(task, tmp_path / "played.zarr") as dataset:
         policy = agent.make_policy(sample=True, seed=[0])
         mixed = EpsilonGreedy(policy, 0.1, dataset.schema.action, [0])
-        collect(task, dataset, mixed, seed=0, episodes=3, envs=2)
+        collect_episodes(task, dataset, mixed, seed=0, episodes=3, envs=2)
         assert dataset[0].provenance.checkpoint == agent.hash
         assert dataset[0].provenance.policy == "policy@2 ε=0.1"
 

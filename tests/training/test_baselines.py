@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from wmtk.collecting import CallablePolicy, RandomPolicy, collect, dataset_for
+from wmtk.collecting import CallablePolicy, RandomPolicy, collect_episodes, dataset_for
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
@@ -47,7 +47,7 @@ def cartpole(tmp_path):
         with dataset_for(CARTPOLE, tmp_path / name) as dataset:
             action = dataset.schema.action
             policy = RandomPolicy(action, [0]) if random else CallablePolicy(left, action)
-            collect(CARTPOLE, dataset, policy, seed=0, episodes=episodes, workers=0)
+            collect_episodes(CARTPOLE, dataset, policy, seed=0, episodes=episodes, workers=0)
         return Dataset.open(tmp_path / name)
 
     return make

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wmtk
-from wmtk.collecting import RandomPolicy, collect, dataset_for, evaluate
+from wmtk.collecting import RandomPolicy, collect_episodes, dataset_for, evaluate_policy
 from wmtk.datasets import Dataset, Episode, Schema, SequenceSampler, Source
 from wmtk.envs import resolve
 from wmtk.errors import WmtkError
@@ -45,7 +45,7 @@ def shelf(catch: Path, tmp_path_factory) -> Path:
     task = resolve("CartPole-v1")
     with dataset_for(task, folder / "cart.zarr") as dataset:
         random = RandomPolicy(dataset.schema.action, [0])
-        collect(task, dataset, random, seed=0, episodes=4, workers=0)
+        collect_episodes(task, dataset, random, seed=0, episodes=4, workers=0)
     Dataset.create(folder / "empty.zarr", Dataset.open(catch).schema).close()
     with Dataset.create(folder / "one.zarr", SCHEMA) as dataset:
         row = {"state": np.zeros(4, np.float32)}
@@ -219,7 +219,7 @@ CALLS = {
     "online of a name": (lambda: online("nothing", "new", CONFIG, steps=9), "Unknown task"),
     "online steps": (lambda: online(CATCH, "new", CONFIG, steps=-5), "-5 steps"),
     "collect nothing": (
-        lambda: collect(
+        lambda: collect_episodes(
             resolve("CartPole-v1"),
             Dataset.open("cart.zarr", "a"),
             RandomPolicy(SCHEMA.action, [0]),
@@ -230,11 +230,11 @@ CALLS = {
         "1 or more",
     ),
     "evaluate seed": (
-        lambda: evaluate("CartPole-v1", lambda _: 0, episodes=1, seed=-3, workers=0),
+        lambda: evaluate_policy("CartPole-v1", lambda _: 0, episodes=1, seed=-3, workers=0),
         "seed -3",
     ),
     "evaluate policy": (
-        lambda: evaluate("CartPole-v1", lambda _: "x", episodes=1, seed=0, workers=0),
+        lambda: evaluate_policy("CartPole-v1", lambda _: "x", episodes=1, seed=0, workers=0),
         "<lambda>",
     ),
     "load data": (lambda: wmtk.load("catch.zarr"), "It is a dataset"),
@@ -266,5 +266,5 @@ def test_paths_and_functions_are_taken_where_they_can_be(shelf, monkeypatch, tmp
     run = train_model(["catch.zarr"], str(tmp_path / "run"), CONFIG, steps=1, val_fraction=0.0)
     assert run.step == 1
     assert SequenceSampler("catch.zarr", batch_size=2, length=5).sample().reward.shape == (2, 5)
-    report = evaluate("CartPole-v1", lambda _: 0, episodes=1, seed=0, workers=0)
+    report = evaluate_policy("CartPole-v1", lambda _: 0, episodes=1, seed=0, workers=0)
     assert report.lengths[0] < 20

@@ -11,7 +11,7 @@ from PIL import Image
 
 import wmtk
 from wmtk.agent.introspection import ActorIntrospector
-from wmtk.collecting import evaluate
+from wmtk.collecting import evaluate_policy
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
@@ -83,8 +83,8 @@ def test_looking_does_not_change_what_is_played(runs) -> None:
     """But for the draws of the states at the ends of episodes, which nobody acts on."""
     agent, task = wmtk.load(runs / "policy"), resolve("wmtk/Catch-v0")
     blind, seen = (agent.make_policy(sample=True, seed=[7]) for _ in range(2))
-    one = evaluate(task, blind, episodes=2, seed=0, envs=2)
-    two = evaluate(
+    one = evaluate_policy(task, blind, episodes=2, seed=0, envs=2)
+    two = evaluate_policy(
         task, seen, episodes=2, seed=0, envs=2, mind=ActorIntrospector(seen), record=True
     )
     assert one.returns == two.returns

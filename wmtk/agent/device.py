@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -63,6 +65,17 @@ def tune_threads(rows: int, depth: int) -> bool:
     if small:
         torch.set_num_threads(1)
     return small
+
+
+@contextmanager
+def tuned_threads(rows: int, depth: int) -> Iterator[None]:
+    """`tune_threads` within the block; the former number of threads afterwards."""
+    threads = torch.get_num_threads()
+    tune_threads(rows, depth)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def return_freed_memory() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -271,12 +271,12 @@ class LoadedAgent(LoadedModel):
         )
 
 
-def load(run: str | Path, which: str = "latest", device: str = "cpu") -> LoadedModel:
+def load(run: str | os.PathLike[str], which: str = "latest", device: str = "cpu") -> LoadedModel:
     """The model of a run directory, or its agent, if it has one.
 
     `which` is a checkpoint's step, "latest" or "best"; `device` "auto" is the best there is.
     """
-    found = Run(Path(run))
+    found = Run(run)
     require_saved_sizes(found, found.settings, which)
     kind = LoadedAgent if found.has_actor else LoadedModel
     return kind(found, found.checkpoints.load(which), choose_device(device))

@@ -1,8 +1,8 @@
 """Playing in an environment: to keep the episodes, or to see how good a policy is."""
 
-from wmtk.collecting.collector import CollectReport, collect
+from wmtk.collecting.collector import CollectReport, collect_episodes
 from wmtk.collecting.driver import PlayProgress, most_steps
-from wmtk.collecting.evaluator import EvalReport, Trial, evaluate
+from wmtk.collecting.evaluator import EvalReport, Trial, evaluate_policy
 from wmtk.collecting.policies import (
     CallablePolicy,
     EpsilonGreedy,
@@ -28,9 +28,9 @@ __all__ = [
     "RandomPolicy",
     "Recording",
     "Trial",
-    "collect",
+    "collect_episodes",
     "dataset_for",
-    "evaluate",
+    "evaluate_policy",
     "find_policy",
     "load_policy",
     "most_steps",

@@ -41,7 +41,7 @@ class CollectReport:
         return self.steps / max(self.seconds, 1e-9)
 
 
-def collect(
+def collect_episodes(
     task: ResolvedTask,
     dataset: Dataset,
     policy: Policy,
@@ -55,7 +55,7 @@ def collect(
     on_progress: Callable[[PlayProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> CollectReport:
-    """EpisodeDriver `steps` steps (in whole episodes, so a few more) or `episodes` episodes.
+    """Play `steps` steps (in whole episodes, so a few more) or `episodes` episodes.
 
     Each of `envs` environments plays an equal share to the end of its last episode: nothing is
     cut off, so that long episodes are not rarer than they should be. Only where a task has no time

@@ -76,7 +76,7 @@ class EvalReport:
         return EvaluationRecord(self.task, seed, self.returns, self.lengths, agent, run, self.seed)
 
 
-def evaluate(
+def evaluate_policy(
     task: ResolvedTask | str,
     policy: Policy | Callable[[Any], Any],
     *,
@@ -92,13 +92,13 @@ def evaluate(
     on_progress: Callable[[PlayProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> EvalReport:
-    """EpisodeDriver exactly `episodes` episodes with a policy, and keep what came of them.
+    """Play exactly `episodes` episodes with a policy and record their returns.
 
     The policy may be a function from an observation to an action.
 
     Each of `envs` environments plays its share of them to the end, so that short ones do not count
-    more; else everything is as in `collect`. With the policy's `mind` the critic's expectation is
-    compared with what came, and `record` keeps the first episode of the first environment. A task
+    more; everything else is as in `collect_episodes`. With the policy's `mind` the critic's value
+    is compared with the real return, and `record` keeps the first episode of the first environment. A task
     without a time limit is cut after `longest` steps, by default LONGEST_EPISODE. Ctrl-C ends it
     with the episodes that are whole.
     """

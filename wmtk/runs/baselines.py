@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wmtk.collecting import RandomPolicy, evaluate, schema_of
+from wmtk.collecting import RandomPolicy, evaluate_policy, schema_of
 from wmtk.collecting.env_setup import EnvSetup, longest_episode
 from wmtk.collecting.evaluator import EVALUATION
 from wmtk.datasets import Dataset, Source
@@ -116,7 +116,7 @@ def _play(playing: EnvSetup) -> Sequence[float]:
         if playing.stop():
             raise KeyboardInterrupt
 
-    report = evaluate(
+    report = evaluate_policy(
         playing.task,
         RandomPolicy(schema.action, [playing.seed, EVALUATION]),
         episodes=EPISODES,

@@ -28,7 +28,7 @@ from wmtk.version import code_version
 class Run:
     """An existing run directory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path = atomic.absolute(path)
         file = path / "run.json"
         if not path.is_dir() or not os.path.lexists(file):

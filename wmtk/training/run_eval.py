@@ -8,7 +8,7 @@ import numpy as np
 
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.introspection import ActorIntrospector
-from wmtk.collecting import EvalReport, PlayProgress, evaluate
+from wmtk.collecting import EvalReport, PlayProgress, evaluate_policy
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Schema
 from wmtk.scores import summarize_returns
@@ -33,7 +33,7 @@ def run_eval(
         if playing.stop():
             raise KeyboardInterrupt
 
-    report = evaluate(
+    report = evaluate_policy(
         playing.task,
         policy,
         episodes=episodes,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wmtk.agent.outputs import LatentState, Prediction
-from wmtk.collecting import RandomPolicy, collect, dataset_for
+from wmtk.collecting import RandomPolicy, collect_episodes, dataset_for
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
 from wmtk.viz.held_out import held_out
@@ -98,7 +98,9 @@ def catch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("live") / "catch.zarr"
     task = resolve(TASK)
     with dataset_for(task, path, store_info=["ball"]) as dataset:
-        collect(task, dataset, RandomPolicy(dataset.schema.action, [0]), seed=0, episodes=6)
+        collect_episodes(
+            task, dataset, RandomPolicy(dataset.schema.action, [0]), seed=0, episodes=6
+        )
     return path
 
 

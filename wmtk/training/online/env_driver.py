@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Protocol
 
-from wmtk.collecting import PlayProgress, RandomPolicy, collect, seed_words
+from wmtk.collecting import PlayProgress, RandomPolicy, collect_episodes, seed_words
 from wmtk.collecting.driver import EpisodeDriver, Sink, make_plans
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.collecting.env_slot import SlotPlan
@@ -180,7 +180,7 @@ def prefill(config: OnlineConfig, playing: EnvSetup, replay: Replay) -> bool:
 
     dataset, seed = replay.dataset, playing.seed
     dataset.capacity = None  # until the steps are counted, none may go
-    report = collect(
+    report = collect_episodes(
         playing.task,
         dataset,
         RandomPolicy(dataset.schema.action, seed_words(dataset, seed)),
