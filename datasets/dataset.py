@@ -16,7 +16,7 @@ from wmtk.datasets.episode_table import EpisodeTable
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.storage import atomic, compaction, hosts, retention
 from wmtk.datasets.storage.chunk_cache import ChunkCache
-from wmtk.datasets.storage.commit_log import Change, Log, State
+from wmtk.datasets.storage.commit_log import Commit, CommitLog, DatasetState
 from wmtk.datasets.storage.header import is_vacant, make_folders, read_header, write_header
 from wmtk.datasets.storage.opening import newest_state, past_state, remove_if_empty
 from wmtk.datasets.storage.part import PartEntry, PartReader, new_part_id, write_part
@@ -42,14 +42,14 @@ class Dataset:
     """
 
     def __init__(
-        self, path: Path, mode: Literal["r", "a"], header: Mapping[str, Any], state: State
+        self, path: Path, mode: Literal["r", "a"], header: Mapping[str, Any], state: DatasetState
     ) -> None:
         self.path = path
         self.mode = mode
         self.header = header
         self.schema = Schema.from_json(header["schema"])
         self.capacity: int | None = header["capacity"]
-        self._log = Log(path)
+        self._log = CommitLog(path)
         self._state = state
         self._pinned = False
         self._arrays_match = False  # whether the schema has been compared with a part's arrays
@@ -79,7 +79,7 @@ class Dataset:
         """
         if not isinstance(schema, Schema):
             raise UsageError(f"The schema is a {type(schema).__name__}, not a Schema.")
-        root = atomic.absolute(path)
+        root = atomic.absolute_path(path)
         if capacity is not None and capacity < 1:
             raise UsageError(f"A capacity of {capacity} steps holds nothing.", "Use 1 or more.")
         if not is_vacant(root):
@@ -107,7 +107,7 @@ class Dataset:
             raise UsageError(f"Datasets cannot be opened with mode {mode!r}.", "Use 'r' or 'a'.")
         if version is not None and (not isinstance(version, int) or version < 0):
             raise UsageError(f"{version!r} is not a version.", "Versions are numbered from 0.")
-        root = atomic.absolute(path)
+        root = atomic.absolute_path(path)
         header = read_header(root)
         if tag is None and version is None:
             return cls(root, mode, header, newest_state(root))
@@ -119,7 +119,7 @@ class Dataset:
 
     def _become_writer(self) -> None:
         """Announce a writer (repair keeps away) and clear up after those that died."""
-        with atomic.writing(self.path):
+        with atomic.translate_os_errors(self.path):
             if not os.access(self.path / "log", os.W_OK):
                 raise ReadOnlyError(
                     f"{self.path} cannot be written.",
@@ -218,7 +218,7 @@ class Dataset:
         self._move_to(state)
         return moved
 
-    def _move_to(self, state: State) -> None:
+    def _move_to(self, state: DatasetState) -> None:
         self._state = state
         self.__dict__.pop("episodes", None)
 
@@ -356,9 +356,9 @@ class Dataset:
         steps = sum(entry.steps for entry in entries)
         grain = self._grain(self.capacity)
 
-        def plan(state: State) -> Change:
+        def plan(state: DatasetState) -> Commit:
             gone = retention.over_capacity(state, self.capacity, grain, steps)
-            return Change("append", entries, gone)
+            return Commit("append", entries, gone)
 
         try:
             self._move_to(self._log.commit(self._state, plan))
@@ -402,9 +402,9 @@ class Dataset:
     def _fit(self, capacity: int) -> None:
         """Remove the oldest parts beyond a capacity, and the oldest episodes of a large part."""
 
-        def plan(state: State) -> Change | None:
+        def plan(state: DatasetState) -> Commit | None:
             gone = retention.over_capacity(state, capacity, self._grain(capacity))
-            return Change("evict", remove=gone) if gone else None
+            return Commit("evict", remove=gone) if gone else None
 
         self._move_to(self._log.commit(self._state, plan))
         excess = self.num_steps - capacity
@@ -461,7 +461,7 @@ class Dataset:
 
     def tag(self, name: str, note: str = "") -> retention.Tag:
         """Give this snapshot a name; its parts are kept until the tag is deleted."""
-        with atomic.writing(self.path), contextlib.ExitStack() as stack:
+        with atomic.translate_os_errors(self.path), contextlib.ExitStack() as stack:
             make_folders(self.path)
             hosts.announce(self.path, stack)
             return retention.write_tag(self.path, name, self._state, note)
@@ -473,7 +473,7 @@ class Dataset:
         """Forget a tag and delete the files that only it kept."""
         self._require_writable()
         retention.read_tag(self.path, name)
-        with atomic.writing(self.path):
+        with atomic.translate_os_errors(self.path):
             retention.tag_path(self.path, name).unlink(missing_ok=True)
             atomic.sync(self.path / "tags")
         self.refresh()

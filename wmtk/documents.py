@@ -21,7 +21,7 @@ Items = Annotated[tuple[T, ...], Field(strict=False)]  # a JSON list
 Text = InstanceOf[str]  # free text, which may hold characters that UTF-8 has no bytes for
 
 
-def shallow(value: Any) -> Any:
+def check_depth(value: Any) -> Any:
     """Refuse nesting that would exhaust the stack of whatever walks the value later."""
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -38,7 +38,7 @@ def _children(node: Any) -> list[Any]:
     return node if isinstance(node, list) else []
 
 
-FreeForm = Annotated[dict[str, Any], AfterValidator(shallow)]  # a JSON object of any content
+FreeForm = Annotated[dict[str, Any], AfterValidator(check_depth)]  # a JSON object of any content
 
 
 class Document(BaseModel):

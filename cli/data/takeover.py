@@ -23,7 +23,7 @@ def take_over(dataset: DatasetPath, yes: Yes = False, json: Json = False) -> Non
     from wmtk.datasets.storage import atomic, hosts
     from wmtk.datasets.storage.header import read_header
 
-    root = atomic.absolute(dataset)
+    root = atomic.absolute_path(dataset)
     read_header(root)  # which says what is wrong with the path
     owner, holder = None, ""
     try:

@@ -184,7 +184,7 @@ def _about(look: Look, run: Path, seed: int) -> About:
         dataset=look.dataset,
         held_out=look.held_out,
         seed=seed,
-        made=atomic.now(),
+        made=atomic.timestamp(),
         command=shlex.join(["wmtk", *sys.argv[1:]]),
         version=code_version(),
     )

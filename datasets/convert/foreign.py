@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from wmtk.datasets.storage import atomic
-from wmtk.documents import Document, shallow
+from wmtk.documents import Document, check_depth
 from wmtk.errors import ConversionError, CorruptDatasetError, WmtkError
 from wmtk.spaces import DTYPES
 
@@ -147,7 +147,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def parse_json(data: bytes | str, path: Path) -> dict[str, Any]:
     try:
-        document = shallow(json.loads(data))
+        document = check_depth(json.loads(data))
     except (ValueError, RecursionError) as error:
         raise ConversionError(
             f"{path} is not valid JSON ({error}).", "Copy it again from its source.", path

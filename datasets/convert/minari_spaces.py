@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wmtk.documents import shallow
+from wmtk.documents import check_depth
 from wmtk.errors import ConversionError, MissingDependencyError, WmtkError
 from wmtk.spaces import DTYPES, MAX_ROW_BYTES, Structure
 
@@ -50,7 +50,7 @@ def load_minari() -> ModuleType:
 def parse_space(text: Any, path: Path) -> gym.Space[Any]:
     """The space that Minari serialized; declared sizes are checked before it is built."""
     try:
-        document = shallow(json.loads(text))
+        document = check_depth(json.loads(text))
         _check(document, 0)
         space: gym.Space[Any] = load_minari().serialization.deserialize_space(document)
     except WmtkError:

@@ -102,7 +102,7 @@ def run_export(
         )
     losses = Losses()
     _require_free(target)
-    with atomic.staged(target) as staging, atomic.writing(target):
+    with atomic.staged(target) as staging, atomic.translate_os_errors(target):
         format.write(dataset, staging, _counted(dataset, progress), losses, **options)
         atomic.sync_tree(staging.parent)
     steps = dataset.num_steps

@@ -166,7 +166,7 @@ def inner_groups(schema: Schema) -> list[str]:
 
 def _is_zarr_node(path: Path, kind: str) -> bool:
     try:
-        document = atomic.parse(atomic.read_bytes(path, limit=atomic.MAX_MARKER_BYTES), path)
+        document = atomic.parse_json(atomic.read_bytes(path, limit=atomic.MAX_MARKER_BYTES), path)
     except (OSError, DatasetError):
         return False
     if not isinstance(document, dict):
@@ -229,7 +229,7 @@ def dead_staging(root: Path) -> list[Path]:
         if folder.is_symlink() or not folder.is_dir() or not hosts.may_clean(folder):
             continue
         try:
-            with atomic.lock_held(folder, exclusive=True) as granted:
+            with atomic.FolderLock(folder, exclusive=True) as granted:
                 if granted:
                     dead.append(folder)
         except OSError:

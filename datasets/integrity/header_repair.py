@@ -19,7 +19,7 @@ from wmtk.errors import CorruptDatasetError, DatasetError, SchemaMismatchError
 def whole_header(data: bytes) -> dict[str, Any] | None:
     """The header in the content of a zarr.json, or None if anything is wrong with it."""
     try:
-        document = atomic.parse(data, Path())
+        document = atomic.parse_json(data, Path())
         header = checked_header(atomic.attributes_in(document), Path())
     except DatasetError:
         return None
@@ -64,10 +64,12 @@ def _is_whole(data: bytes) -> bool:
 def _rewrapped(data: bytes) -> bytes | None:
     """A zarr.json of which only what zarr itself reads is damaged."""
     try:
-        header = atomic.unsealed(atomic.attributes_in(atomic.parse(data, Path())), Path())
+        header = atomic.verify_checksum(
+            atomic.attributes_in(atomic.parse_json(data, Path())), Path()
+        )
     except DatasetError:
         return None
-    wrapped = atomic.to_bytes({**GROUP, "attributes": {"wmtk": atomic.sealed(header)}})
+    wrapped = atomic.json_bytes({**GROUP, "attributes": {"wmtk": atomic.with_checksum(header)}})
     return wrapped if _is_whole(wrapped) else None
 
 
@@ -80,7 +82,7 @@ def _borrowed(root: Path, other: Path) -> bytes:
         "capacity": None,  # the true one is lost, and a wrong one would evict
         "attributes": {"repair": f"header of dataset {header['id']}"},
     }
-    return atomic.to_bytes({**GROUP, "attributes": {"wmtk": atomic.sealed(own)}})
+    return atomic.json_bytes({**GROUP, "attributes": {"wmtk": atomic.with_checksum(own)}})
 
 
 def _require_fit(root: Path, schema: Schema, other: Path) -> None:
@@ -91,7 +93,7 @@ def _require_fit(root: Path, schema: Schema, other: Path) -> None:
             array = file.parent.relative_to(root / "parts" / part).as_posix()
             try:
                 data = atomic.read_bytes(file, limit=atomic.MAX_MARKER_BYTES)
-                metadata = ArrayMetadata.read(atomic.parse(data, file), file)
+                metadata = ArrayMetadata.read(atomic.parse_json(data, file), file)
             except (OSError, DatasetError):
                 continue  # a group, or damaged itself
             found = (metadata.shape[1:], metadata.data_type)

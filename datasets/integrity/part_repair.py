@@ -12,7 +12,7 @@ from wmtk.datasets.integrity.salvage import Salvage, marked, salvage, unflipped
 from wmtk.datasets.integrity.validate import orphans, parts_in
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.storage import atomic, retention
-from wmtk.datasets.storage.commit_log import Change, Log, State
+from wmtk.datasets.storage.commit_log import Commit, CommitLog, DatasetState
 from wmtk.datasets.storage.part import PartAttributes, PartEntry, new_part_id, write_part
 from wmtk.datasets.storage.retention import Tag
 from wmtk.datasets.storage.shard import COMPACT_LEVEL
@@ -33,13 +33,13 @@ class PartRepair:
     """The steps that concern parts, and what all steps of a repair share."""
 
     schema: Schema
-    state: State
+    state: DatasetState
     tags: dict[str, Tag]
 
     def __init__(self, root: Path, dry_run: bool) -> None:
         self.root = root
         self.dry_run = dry_run
-        self.log = Log(root)
+        self.log = CommitLog(root)
         self.actions: list[Action] = []
         self.holes: list[range] = []  # episode numbers that a lost record gave out
         self.known: frozenset[str] = frozenset()  # episodes that were ever committed
@@ -66,7 +66,7 @@ class PartRepair:
             add = [e.numbered(following) if e.first < 0 else e for e in add]
             self.state = self.state.apply(self.state.version + 1, add, remove)
             return
-        change = Change("repair", tuple(add), tuple(remove))
+        change = Commit("repair", tuple(add), tuple(remove))
         self.state = self.log.commit(self.state, lambda _: change)
 
     def act_and_commit(
@@ -81,7 +81,7 @@ class PartRepair:
         if not folder.exists():
             folder.mkdir()
             marker = folder / "zarr.json"
-            atomic.write_file(marker, atomic.to_bytes(markers(self.root, None, set())[marker]))
+            atomic.write_file(marker, atomic.json_bytes(markers(self.root, None, set())[marker]))
         target, number = folder / name, 1
         while target.exists() or target.is_symlink():
             number += 1

@@ -14,9 +14,9 @@ from wmtk.datasets.storage import atomic
 from wmtk.datasets.storage.commit_log import (
     RECORD_NAME,
     SNAPSHOT_NAME,
+    DatasetState,
     LogRecord,
     Snapshot,
-    State,
     checked,
 )
 from wmtk.datasets.storage.part import PartEntry
@@ -56,7 +56,7 @@ class SealedFiles:
 
 
 def content(data: bytes, path: Path) -> dict[str, Any]:
-    return atomic.unsealed(atomic.parse(data, path), path)
+    return atomic.verify_checksum(atomic.parse_json(data, path), path)
 
 
 def _is_sealed(data: bytes) -> bool:
@@ -82,13 +82,13 @@ class LogScan:
     folder: Path
     head: int  # the newest version that a file name tells of
     records: dict[int, LogRecord]
-    snapshots: dict[int, State]
+    snapshots: dict[int, DatasetState]
     files: SealedFiles
 
     @cached_property
-    def base(self) -> State:
+    def base(self) -> DatasetState:
         """The newest snapshot that is readable."""
-        return self.snapshots[max(self.snapshots)] if self.snapshots else State(0)
+        return self.snapshots[max(self.snapshots)] if self.snapshots else DatasetState(0)
 
     def gaps(self) -> list[range]:
         """The versions after the newest snapshot whose records are missing or unreadable."""
@@ -96,7 +96,7 @@ class LogScan:
         edges = [self.base.version, *known, self.head + 1]
         return [range(low + 1, high) for low, high in pairwise(edges) if high > low + 1]
 
-    def exact(self) -> State | None:
+    def exact(self) -> DatasetState | None:
         """The newest state, if what is readable tells it without doubt."""
         if self.gaps():
             return None
@@ -106,7 +106,7 @@ class LogScan:
             state = state.apply(version, record.add, record.remove)
         return state
 
-    def likely(self, tags: dict[str, Tag]) -> tuple[State, list[range]]:
+    def likely(self, tags: dict[str, Tag]) -> tuple[DatasetState, list[range]]:
         """The state as far as it can be told, and the episode numbers nobody accounts for.
 
         Of two parts with the same episode numbers the later one wins: it was compacted from the
@@ -157,7 +157,7 @@ def scan_log(root: Path, *, heal: bool = False) -> LogScan:
 
 def _scan(folder: Path, files: SealedFiles) -> LogScan:
     records: dict[int, LogRecord] = {}
-    snapshots: dict[int, State] = {}
+    snapshots: dict[int, DatasetState] = {}
     head = 0
     for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
         match = SNAPSHOT_NAME.fullmatch(name) or RECORD_NAME.fullmatch(name)
@@ -182,7 +182,7 @@ def _scan(folder: Path, files: SealedFiles) -> LogScan:
 def _drop_contradictions(
     folder: Path,
     records: dict[int, LogRecord],
-    snapshots: dict[int, State],
+    snapshots: dict[int, DatasetState],
     files: SealedFiles,
 ) -> None:
     """Count as damaged what does not follow from the files before it.
@@ -195,7 +195,7 @@ def _drop_contradictions(
         name = f"{version:08d}.snapshot.json" if snapshot else f"{version:08d}.json"
         files.damaged[folder / name] = what
 
-    state: State | None = State(0)
+    state: DatasetState | None = DatasetState(0)
     for version in sorted({*records, *snapshots}):
         if version in records and state is not None and version == state.version + 1:
             path = folder / f"{version:08d}.json"

@@ -61,7 +61,7 @@ def repair(
         read_header(root)  # which says what is wrong with the path
     with _alone(root, dry_run), contextlib.ExitStack() as stack:
         if not dry_run:
-            stack.enter_context(atomic.writing(root))
+            stack.enter_context(atomic.translate_os_errors(root))
         job = _Repair(root, dry_run)
         job.mend_header(Path(header_from) if header_from else None)
         job.mend_folders()
@@ -84,7 +84,7 @@ def _alone(root: Path, dry_run: bool) -> Iterator[None]:
                 f"{folder} is not a folder.", "Move it away; then repair again.", folder
             )
     if not dry_run:
-        with atomic.writing(root):
+        with atomic.translate_os_errors(root):
             tmp.mkdir(exist_ok=True)
     if not tmp.exists():
         yield
@@ -94,7 +94,7 @@ def _alone(root: Path, dry_run: bool) -> Iterator[None]:
             hosts.announce(root, stack, alone=True)
             yield
         return
-    with atomic.lock_held(tmp, exclusive=True) as granted:
+    with atomic.FolderLock(tmp, exclusive=True) as granted:
         if not granted:
             raise DatasetError(
                 f"{root} is open for writing in another process.",
@@ -149,7 +149,7 @@ class _Repair(PartRepair):
     def _make_folder(self, folder: Path) -> None:
         folder.mkdir()
         marker = folder / "zarr.json"
-        atomic.write_file(marker, atomic.to_bytes(markers(self.root, None, set())[marker]))
+        atomic.write_file(marker, atomic.json_bytes(markers(self.root, None, set())[marker]))
 
     def mend_tags(self) -> None:
         self.tags, files = scan_tags(self.root, heal=True)
@@ -207,7 +207,7 @@ class _Repair(PartRepair):
         present = {name for name in self._named() if (self.root / "parts" / name).is_dir()}
         wanted = markers(self.root, self.schema, present)
         for problem in marker_problems(self.root, self.schema, present):
-            data = atomic.to_bytes(wanted[problem.path])
+            data = atomic.json_bytes(wanted[problem.path])
             if problem.path.is_dir():
                 self.act(
                     problem.path, "set aside: it is a folder", self.set_aside, problem.path, "node"

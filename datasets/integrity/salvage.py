@@ -125,7 +125,7 @@ def _chunks(folder: Path, spec: ArraySpec, entry: PartEntry, size: int) -> Rows:
     if size * spec.row_bytes > MAX_CHUNK_BYTES or entry.rows * spec.row_bytes > MAX_ARRAY_BYTES:
         return [None] * count
     try:
-        data = atomic.read_beginning(folder / data_file(spec), entry.bytes)
+        data = atomic.read_prefix(folder / data_file(spec), entry.bytes)
     except (OSError, DatasetError):
         return [None] * count
     index = _index(data, count) or _walk(data, count)

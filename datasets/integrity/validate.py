@@ -18,7 +18,7 @@ from wmtk.datasets.integrity.checks import (
 from wmtk.datasets.integrity.recovery import LogScan, scan_log, scan_tags
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.storage import atomic
-from wmtk.datasets.storage.commit_log import Log, State
+from wmtk.datasets.storage.commit_log import CommitLog, DatasetState
 from wmtk.datasets.storage.header import read_header
 from wmtk.datasets.storage.part import PART_ID, PartEntry
 from wmtk.datasets.storage.retention import Tag
@@ -107,9 +107,9 @@ def _header(root: Path) -> tuple[Schema | None, list[Problem]]:
         what = "is missing" if not file.exists() else "does not describe a dataset"
         return None, [Problem("error", file, what, fix)]
     except FormatVersionError:
-        document = atomic.parse(atomic.read_bytes(file), file)
+        document = atomic.parse_json(atomic.read_bytes(file), file)
         try:
-            atomic.unsealed(document["attributes"]["wmtk"], file)
+            atomic.verify_checksum(document["attributes"]["wmtk"], file)
         except DatasetError:
             return None, [Problem("error", file, "was altered (its checksum is wrong)", fix)]
         raise
@@ -139,7 +139,7 @@ def _sealed(file: Path, what: str, *, tag: bool = False) -> Problem:
     return Problem("error", file, what, fix)
 
 
-def _entries(state: State, tags: dict[str, Tag]) -> dict[str, PartEntry]:
+def _entries(state: DatasetState, tags: dict[str, Tag]) -> dict[str, PartEntry]:
     """Every part that is live or tagged."""
     entries = {entry.part: entry for tag in tags.values() for entry in tag.parts}
     return {**entries, **{entry.part: entry for entry in state.parts}}
@@ -167,13 +167,13 @@ def _part_problems(
 def _is_wanted(root: Path, part: str) -> bool:
     """Whether a part that is not as it should be was not simply evicted meanwhile."""
     try:
-        live = part in Log(root).read().live
+        live = part in CommitLog(root).read().live
     except DatasetError:
         return True
     return live or any(part == e.part for tag in scan_tags(root)[0].values() for e in tag.parts)
 
 
-def _leftovers(root: Path, state: State, tags: dict[str, Tag]) -> list[Problem]:
+def _leftovers(root: Path, state: DatasetState, tags: dict[str, Tag]) -> list[Problem]:
     found = [
         Problem("warning", path, "was left half-written by a writer that died", _HARMLESS)
         for path in [*dead_staging(root), *staging_files(root)]
@@ -187,7 +187,7 @@ def _leftovers(root: Path, state: State, tags: dict[str, Tag]) -> list[Problem]:
     return found + _orphan_problems(root, state, tags)
 
 
-def _orphan_problems(root: Path, state: State, tags: dict[str, Tag]) -> list[Problem]:
+def _orphan_problems(root: Path, state: DatasetState, tags: dict[str, Tag]) -> list[Problem]:
     """Parts of no version. The log is read after they are listed: a writer may be at work."""
     present = parts_in(root / "parts")
     state = _newest(root, state)
@@ -204,15 +204,15 @@ def _orphan_problems(root: Path, state: State, tags: dict[str, Tag]) -> list[Pro
     return found
 
 
-def _newest(root: Path, state: State) -> State:
+def _newest(root: Path, state: DatasetState) -> DatasetState:
     """The state of this moment: others may have committed while the parts were looked at."""
     try:
-        return Log(root).read()
+        return CommitLog(root).read()
     except DatasetError:
         return state
 
 
-def orphans(present: list[str], state: State, tags: dict[str, Tag]) -> list[str]:
+def orphans(present: list[str], state: DatasetState, tags: dict[str, Tag]) -> list[str]:
     """The parts on disk that no version and no tag names."""
     named = state.live | state.removed | {e.part for tag in tags.values() for e in tag.parts}
     return [name for name in present if name not in named]

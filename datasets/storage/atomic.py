@@ -32,7 +32,7 @@ _STARTED = Path.cwd() if os.access(os.curdir, os.F_OK) else None
 SYNC_THREADS = 8
 _STAGED = re.compile(r"\..+\.[0-9a-f]{8}")  # see _staging_name
 # What to do about damage, whichever file has it.
-HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
+REPAIR_HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
 MAX_JSON_BYTES = 64 * 2**20
 MAX_STATE_BYTES = 256 * 2**20  # a snapshot or a tag: all parts of a version
 MAX_MARKER_BYTES = 2**20  # the zarr.json of an array or of a plain group
@@ -44,7 +44,7 @@ _IMPOSSIBLE = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EINVAL}
 _FAILING = {errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.ETIMEDOUT}
 
 
-def absolute(path: str | os.PathLike[str]) -> Path:
+def absolute_path(path: str | os.PathLike[str]) -> Path:
     """The path from the root of the file system, whatever becomes the current folder later.
 
     Raises UsageError for a path that no file system can have.
@@ -65,7 +65,7 @@ def absolute(path: str | os.PathLike[str]) -> Path:
     return found
 
 
-def portable(path: Path) -> str:
+def portable_path(path: Path) -> str:
     """How to record a path: relative below the folder that the program was started in.
 
     A folder with data and runs can then be moved. Code that changed the folder does not matter.
@@ -92,7 +92,7 @@ def _impossible(path: Path, error: OSError) -> UsageError:
 
 
 @contextlib.contextmanager
-def writing(root: Path) -> Iterator[None]:
+def translate_os_errors(root: Path) -> Iterator[None]:
     """Turn the operating system's refusals of a write into errors that say what to do.
 
     What means something to the code inside (a file that exists, one that is missing in a folder
@@ -131,11 +131,11 @@ def _explained(root: Path, error: OSError) -> WmtkError | None:
             root,
         )
     if isinstance(error, FileNotFoundError) and not root.exists():
-        return gone(root)
+        return moved_error(root)
     return None
 
 
-def gone(root: Path) -> StorageError:
+def moved_error(root: Path) -> StorageError:
     return StorageError(
         f"{root} is gone: it was renamed, moved or removed while it was in use.",
         "Put it back, or use the new path; what was written until then is in it.",
@@ -257,11 +257,11 @@ def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
     A failure leaves what was there; a kill leaves also the hidden folder.
     """
     holder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    with writing(target.parent):
+    with translate_os_errors(target.parent):
         make_folder(holder, target)
     try:
         yield holder / target.name
-        with writing(target):
+        with translate_os_errors(target):
             if replacing:
                 target.rename(holder / "old")
             (holder / target.name).rename(target)
@@ -270,7 +270,7 @@ def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
         remove_tree(holder)
 
 
-def now() -> str:
+def timestamp() -> str:
     """The time for people to read; nothing is ever ordered by it."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
@@ -287,7 +287,7 @@ def remove_tree(path: Path) -> None:
             path.unlink()
 
 
-class lock_held:  # noqa: N801 — used like the function it would be, `with lock_held(…):`
+class FolderLock:
     """A lock on a folder; it ends with the process, killed or not.
 
     Entering says whether it was granted, which it always is to those who wait. An object rather
@@ -327,26 +327,26 @@ def _digest(document: dict[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def sealed(document: dict[str, Any]) -> dict[str, Any]:
+def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
     """The document with the checksum of its content added."""
     return {**document, "checksum": _digest(document)}
 
 
-def unsealed(document: Any, path: Path) -> dict[str, Any]:
+def verify_checksum(document: Any, path: Path) -> dict[str, Any]:
     """The document without its checksum, which must be right."""
     if not isinstance(document, dict):
-        raise CorruptDatasetError(f"{path} is not a JSON object.", HINT, path)
+        raise CorruptDatasetError(f"{path} is not a JSON object.", REPAIR_HINT, path)
     content = {key: value for key, value in document.items() if key != "checksum"}
     try:
         intact = document.get("checksum") == _digest(content)
     except (ValueError, RecursionError):
         intact = False
     if not intact:
-        raise CorruptDatasetError(f"{path} was altered: its checksum is wrong.", HINT, path)
+        raise CorruptDatasetError(f"{path} was altered: its checksum is wrong.", REPAIR_HINT, path)
     return content
 
 
-def to_bytes(document: dict[str, Any], *, indent: int | None = None) -> bytes:
+def json_bytes(document: dict[str, Any], *, indent: int | None = None) -> bytes:
     # Python's encoder is ten times slower with an indent: only for what is written once.
     return json.dumps(document, indent=indent, allow_nan=False).encode() + b"\n"
 
@@ -358,22 +358,22 @@ def open_regular(path: Path) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno in _UNREADABLE:
-            raise unreadable(path, error) from error
+            raise unreadable_error(path, error) from error
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise CorruptDatasetError(f"{path} is not a regular file.", HINT, path)
+        raise CorruptDatasetError(f"{path} is not a regular file.", REPAIR_HINT, path)
     return descriptor
 
 
-def unreadable(path: Path, error: OSError) -> CorruptDatasetError:
+def unreadable_error(path: Path, error: OSError) -> CorruptDatasetError:
     what = "is a symbolic link, which a dataset never contains"
     if error.errno != errno.ELOOP:
         what = f"cannot be read ({error.strerror})"
-    return CorruptDatasetError(f"{path} {what}.", HINT, path)
+    return CorruptDatasetError(f"{path} {what}.", REPAIR_HINT, path)
 
 
-def blocks(path: Path, *, limit: int) -> Iterator[bytes]:
+def read_blocks(path: Path, *, limit: int) -> Iterator[bytes]:
     """The content of a regular file of at most `limit` bytes; links are not followed."""
     descriptor = open_regular(path)
     try:
@@ -385,32 +385,34 @@ def blocks(path: Path, *, limit: int) -> Iterator[bytes]:
                 yield block
         if size > limit:
             raise CorruptDatasetError(
-                f"{path} has {size} bytes; at most {limit} are expected.", HINT, path
+                f"{path} has {size} bytes; at most {limit} are expected.", REPAIR_HINT, path
             )
     except OSError as error:
         if error.errno in _UNREADABLE:
-            raise unreadable(path, error) from error
+            raise unreadable_error(path, error) from error
         raise
     finally:
         os.close(descriptor)
 
 
-def read_beginning(path: Path, size: int) -> bytes:
+def read_prefix(path: Path, size: int) -> bytes:
     """At most the first `size` bytes of a regular file."""
     with os.fdopen(open_regular(path), "rb") as file:
         return file.read(size)
 
 
 def read_bytes(path: Path, *, limit: int = MAX_JSON_BYTES) -> bytes:
-    """The whole content of a small file; see `blocks`."""
-    return b"".join(blocks(path, limit=limit))
+    """The whole content of a small file; see `read_blocks`."""
+    return b"".join(read_blocks(path, limit=limit))
 
 
-def parse(data: bytes, path: Path) -> Any:
+def parse_json(data: bytes, path: Path) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise CorruptDatasetError(f"{path} is not valid JSON ({error}).", HINT, path) from error
+        raise CorruptDatasetError(
+            f"{path} is not valid JSON ({error}).", REPAIR_HINT, path
+        ) from error
 
 
 def attributes_in(document: Any) -> Any:

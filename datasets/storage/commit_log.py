@@ -82,7 +82,7 @@ class LogRecord(Document):
     add: Items[PartEntry]
     remove: Items[PartId]
 
-    def after(self, state: State, path: Path) -> State:
+    def after(self, state: DatasetState, path: Path) -> DatasetState:
         """The state that this commit leads to; raise unless it follows from `state`."""
         if problem := self._contradiction(state):
             raise CorruptDatasetError(
@@ -90,7 +90,7 @@ class LogRecord(Document):
             )
         return state.apply(self.version, self.add, self.remove)
 
-    def _contradiction(self, state: State) -> str:
+    def _contradiction(self, state: DatasetState) -> str:
         """What is impossible about the commit; empty if nothing is."""
         gone = frozenset(self.remove)
         if len(gone) < len(self.remove):
@@ -156,7 +156,7 @@ class Snapshot(Document):
         return self
 
     @classmethod
-    def of(cls, state: State) -> Snapshot:
+    def of(cls, state: DatasetState) -> Snapshot:
         return cls(
             version=state.version,
             parts=state.parts,
@@ -165,12 +165,12 @@ class Snapshot(Document):
             totals=Totals.of(state.parts),
         )
 
-    def state(self) -> State:
-        return State(self.version, self.parts, frozenset(self.removed), self.next_episode)
+    def state(self) -> DatasetState:
+        return DatasetState(self.version, self.parts, frozenset(self.removed), self.next_episode)
 
 
 @dataclass(frozen=True)
-class State:
+class DatasetState:
     """The parts of one version, in order, and the removed ones whose files may still be there."""
 
     version: int
@@ -199,17 +199,17 @@ class State:
         known = self.live | self.removed
         return sorted(name for name in present if name not in known and PART_ID.fullmatch(name))
 
-    def apply(self, version: int, add: Iterable[PartEntry], remove: Iterable[str]) -> State:
+    def apply(self, version: int, add: Iterable[PartEntry], remove: Iterable[str]) -> DatasetState:
         gone = frozenset(remove)
         kept = [entry for entry in self.parts if entry.part not in gone]
         added = list(add)
         parts = sorted(kept + added, key=lambda entry: entry.first)
         following = max([self.next_episode, *[entry.stop for entry in added]])
-        return State(version, tuple(parts), self.removed | gone, following)
+        return DatasetState(version, tuple(parts), self.removed | gone, following)
 
 
 @dataclass(frozen=True)
-class Change:
+class Commit:
     """What a commit does. `why` is for people: append, evict, compact, repair, …"""
 
     why: str
@@ -225,7 +225,7 @@ def checked(kind: type[D], content: Any, path: Path, version: int) -> D:
     return document
 
 
-class Log:
+class CommitLog:
     """Reads and extends the log of one dataset."""
 
     def __init__(self, root: Path) -> None:
@@ -242,7 +242,7 @@ class Log:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise atomic.unreadable(self.folder, error) from error
+            raise atomic.unreadable_error(self.folder, error) from error
         for name in names:
             if match := SNAPSHOT_NAME.fullmatch(name):
                 snapshots.append(int(match[1]))
@@ -250,7 +250,7 @@ class Log:
                 records.append(int(match[1]))
         return sorted(records), sorted(snapshots)
 
-    def read(self, since: State | None = None, upto: int | None = None) -> State:
+    def read(self, since: DatasetState | None = None, upto: int | None = None) -> DatasetState:
         """The newest state (or that of version `upto`), starting from `since` where possible."""
         for attempt in range(5):
             try:
@@ -258,7 +258,7 @@ class Log:
             except FileNotFoundError as error:
                 # A writer pruned between our listing and our reading: list again.
                 if not self.root.exists():
-                    raise atomic.gone(self.root) from error
+                    raise atomic.moved_error(self.root) from error
                 if attempt == 4:
                     path = Path(error.filename)
                     raise CorruptDatasetError(
@@ -266,7 +266,7 @@ class Log:
                     ) from error
         raise AssertionError("unreachable")
 
-    def _read(self, since: State | None, upto: int | None) -> State:
+    def _read(self, since: DatasetState | None, upto: int | None) -> DatasetState:
         records, snapshots = self._listing()
         head = max([0, *records, *snapshots])
         target = head if upto is None else upto
@@ -276,7 +276,7 @@ class Log:
         usable = [version for version in snapshots if version <= target]
         state = since if since is not None and since.version <= target else None
         if state is None or not present.issuperset(range(state.version + 1, target + 1)):
-            state = self._load_snapshot(usable[-1]) if usable else State(0)
+            state = self._load_snapshot(usable[-1]) if usable else DatasetState(0)
         for version in range(state.version + 1, target + 1):
             path = self.record_path(version)
             if version not in present:
@@ -297,12 +297,14 @@ class Log:
 
     def _load(self, kind: type[D], path: Path, version: int) -> D:
         data = atomic.read_bytes(path, limit=atomic.MAX_STATE_BYTES)
-        return checked(kind, atomic.unsealed(atomic.parse(data, path), path), path, version)
+        return checked(
+            kind, atomic.verify_checksum(atomic.parse_json(data, path), path), path, version
+        )
 
-    def _load_snapshot(self, version: int) -> State:
+    def _load_snapshot(self, version: int) -> DatasetState:
         return self._load(Snapshot, self.snapshot_path(version), version).state()
 
-    def require_unnamed(self, state: State, orphans: Collection[str]) -> None:
+    def require_unnamed(self, state: DatasetState, orphans: Collection[str]) -> None:
         """Raise if parts on disk that a snapshot left out are in the files before it.
 
         They are of a writer that died before its commit if no record names them.
@@ -333,7 +335,9 @@ class Log:
 
     # --- writing ---
 
-    def commit(self, state: State, plan: Callable[[State], Change | None]) -> State:
+    def commit(
+        self, state: DatasetState, plan: Callable[[DatasetState], Commit | None]
+    ) -> DatasetState:
         """Commit what `plan` makes of the newest state; None means that nothing is to be done.
 
         On a lost race the log is read again and `plan` is asked again: it must check that what
@@ -349,15 +353,15 @@ class Log:
             record = {
                 "version": version,
                 "why": change.why,
-                "time": atomic.now(),
+                "time": atomic.timestamp(),
                 "writer": f"{socket.gethostname()}:{os.getpid()}",
                 "add": [entry.model_dump() for entry in add],
                 "remove": change.remove,
             }
             try:
-                with atomic.writing(self.root):
+                with atomic.translate_os_errors(self.root):
                     path = self.record_path(version)
-                    atomic.create_exclusively(path, atomic.to_bytes(atomic.sealed(record)))
+                    atomic.create_exclusively(path, atomic.json_bytes(atomic.with_checksum(record)))
             except FileExistsError:
                 continue
             if self._was_overtaken(version, add, change.remove):
@@ -382,7 +386,7 @@ class Log:
     def _has_files(self, part: str) -> bool:
         return (self.root / "parts" / part).exists()
 
-    def snapshot_if_due(self, state: State) -> State:
+    def snapshot_if_due(self, state: DatasetState) -> DatasetState:
         """Write a snapshot when many records have piled up, and drop what two snapshots cover.
 
         The interval grows with the number of parts, so that the cost per commit does not.
@@ -393,13 +397,13 @@ class Log:
             return state
         return self.snapshot(state)
 
-    def snapshot(self, state: State) -> State:
+    def snapshot(self, state: DatasetState) -> DatasetState:
         """Write the state as a snapshot and delete the records and snapshots it makes needless."""
         kept = [name for name in state.removed if self._has_files(name)]
         state = replace(state, removed=frozenset(kept))
-        document = atomic.sealed(Snapshot.of(state).model_dump())
-        with atomic.writing(self.root):
-            atomic.replace_file(self.snapshot_path(state.version), atomic.to_bytes(document))
+        document = atomic.with_checksum(Snapshot.of(state).model_dump())
+        with atomic.translate_os_errors(self.root):
+            atomic.replace_file(self.snapshot_path(state.version), atomic.json_bytes(document))
             records, snapshots = self._listing()
             earlier = [version for version in snapshots if version < state.version]
             if earlier:

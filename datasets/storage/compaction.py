@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.schema import Schema
-from wmtk.datasets.storage.commit_log import Change, Log, State
+from wmtk.datasets.storage.commit_log import Commit, CommitLog, DatasetState
 from wmtk.datasets.storage.part import PartEntry, discard_part, new_part_id, write_part
 from wmtk.datasets.storage.shard import COMPACT_LEVEL
 from wmtk.errors import DatasetError
@@ -40,7 +40,7 @@ def split(episodes: Sequence[Episode], target: int) -> Iterator[list[Episode]]:
         yield group
 
 
-def runs(state: State, target: int, *, everything: bool) -> Iterator[tuple[PartEntry, ...]]:
+def runs(state: DatasetState, target: int, *, everything: bool) -> Iterator[tuple[PartEntry, ...]]:
     """Neighboring small parts that together make a part of about `target` steps.
 
     With `everything` the last run is joined too, even if it is short of the target.
@@ -67,13 +67,13 @@ def runs(state: State, target: int, *, everything: bool) -> Iterator[tuple[PartE
 def join(
     root: Path,
     schema: Schema,
-    log: Log,
-    state: State,
+    log: CommitLog,
+    state: DatasetState,
     run: tuple[PartEntry, ...],
     episodes: Sequence[Episode],
     *,
     evicted: int = 0,
-) -> State:
+) -> DatasetState:
     """Replace a run of parts by one part with the same episodes, which the caller has read.
 
     The first `evicted` episodes of the run are left out for good. If another process evicted or
@@ -84,10 +84,10 @@ def join(
     assert joined.ids == tuple(name for entry in run for name in entry.ids)[evicted:], (joined, run)
     sources = tuple(entry.part for entry in run)
 
-    def plan(newest: State) -> Change | None:
+    def plan(newest: DatasetState) -> Commit | None:
         if not newest.live.issuperset(sources):
             return None
-        return Change("cut" if evicted else "compact", (joined,), sources)
+        return Commit("cut" if evicted else "compact", (joined,), sources)
 
     try:
         after = log.commit(state, plan)
@@ -100,7 +100,7 @@ def join(
     return after
 
 
-def discard_uncommitted(root: Path, log: Log, part: str) -> None:
+def discard_uncommitted(root: Path, log: CommitLog, part: str) -> None:
     """Give back the room of a part whose commit failed, unless the commit did come about."""
     with contextlib.suppress(DatasetError, OSError):
         state = log.read()

@@ -51,12 +51,12 @@ def write_header(
         "alignment": ALIGNMENT,
         "attributes": dict(attributes),
     }
-    document = {**GROUP, "attributes": {"wmtk": atomic.sealed(header)}}
+    document = {**GROUP, "attributes": {"wmtk": atomic.with_checksum(header)}}
     try:
-        with atomic.writing(root):
+        with atomic.translate_os_errors(root):
             atomic.make_folder(root)
             make_folders(root)
-            data = atomic.to_bytes(document, indent=1)
+            data = atomic.json_bytes(document, indent=1)
             atomic.create_exclusively(root / "zarr.json", data)
     except FileExistsError as error:
         raise DatasetError(
@@ -72,7 +72,7 @@ def make_folders(root: Path) -> None:
     for name, marker in markers.items():
         if not (root / name / "zarr.json").exists():
             (root / name).mkdir(exist_ok=True)
-            atomic.replace_file(root / name / "zarr.json", atomic.to_bytes(marker))
+            atomic.replace_file(root / name / "zarr.json", atomic.json_bytes(marker))
 
 
 def is_vacant(root: Path) -> bool:
@@ -119,7 +119,7 @@ class Header(Document):
 
 def checked_header(content: Any, path: Path) -> dict[str, Any]:
     """The content of a sealed header, validated."""
-    header = atomic.unsealed(content, path)
+    header = atomic.verify_checksum(content, path)
     document = Header.read(header, path, _COPY)
     try:
         document.schema_.value()
@@ -147,7 +147,7 @@ def read_header(root: Path) -> dict[str, Any]:
             root,
         )
     try:
-        document = atomic.parse(atomic.read_bytes(path), path)
+        document = atomic.parse_json(atomic.read_bytes(path), path)
     except FileNotFoundError as error:
         raise NotADatasetError(f"{root} holds no dataset: no zarr.json.", nothing, root) from error
     header = atomic.attributes_in(document)

@@ -130,7 +130,7 @@ def announce(root: Path, stack: contextlib.ExitStack, *, alone: bool = False) ->
     until = time.monotonic() + (PATIENCE if over_network else 0)
     if over_network:
         stack.callback(_give_back, root)
-    while not stack.enter_context(atomic.lock_held(root / "tmp", exclusive=alone)):
+    while not stack.enter_context(atomic.FolderLock(root / "tmp", exclusive=alone)):
         if time.monotonic() >= until:
             if alone:
                 raise DatasetError(
@@ -165,7 +165,7 @@ def owner_of(root: Path) -> Owner | None:
     except FileNotFoundError:
         return None
     try:
-        return Owner.read(atomic.unsealed(atomic.parse(data, path), path), path)
+        return Owner.read(atomic.verify_checksum(atomic.parse_json(data, path), path), path)
     except CorruptDatasetError as error:
         hint = f"If no other machine writes: wmtk data takeover {shlex.quote(str(root))}"
         raise CorruptDatasetError(error.message, hint, path) from error
@@ -173,7 +173,7 @@ def owner_of(root: Path) -> Owner | None:
 
 def take_over(root: Path) -> None:
     """Let this machine write; another one that still does is refused from its next commit on."""
-    with atomic.writing(root):
+    with atomic.translate_os_errors(root):
         atomic.replace_file(root / "tmp" / OWNER, _record())
 
 
@@ -184,9 +184,9 @@ def _record() -> bytes:
         machine=host.machine,
         boot=host.boot,
         process=os.getpid(),
-        since=atomic.now(),
+        since=atomic.timestamp(),
     )
-    return atomic.to_bytes(atomic.sealed(owner.model_dump()))
+    return atomic.json_bytes(atomic.with_checksum(owner.model_dump()))
 
 
 def _claim(root: Path) -> None:
@@ -223,7 +223,7 @@ def _give_back(root: Path) -> None:
     """Let other machines write, unless another process of this one still does."""
     with (
         contextlib.suppress(DatasetError, OSError),
-        atomic.lock_held(root / "tmp", exclusive=True) as alone,
+        atomic.FolderLock(root / "tmp", exclusive=True) as alone,
     ):
         owner = owner_of(root)
         if alone and owner is not None and owner.boot == this_host().boot:
@@ -239,7 +239,7 @@ def writer_number(root: Path, stack: contextlib.ExitStack) -> int:
     while True:
         path = root / "tmp" / f"{WRITER}{number}"
         path.mkdir(exist_ok=True)
-        lock = atomic.lock_held(path, exclusive=True)
+        lock = atomic.FolderLock(path, exclusive=True)
         if lock.__enter__():
             stack.push(lock.__exit__)
             return number

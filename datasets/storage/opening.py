@@ -8,15 +8,15 @@ from collections.abc import Collection
 from pathlib import Path
 
 from wmtk.datasets.storage import atomic, retention
-from wmtk.datasets.storage.commit_log import Log, State
+from wmtk.datasets.storage.commit_log import CommitLog, DatasetState
 from wmtk.errors import CorruptDatasetError, DatasetError, EvictedError
 
 SHOWN = 10  # missing parts that are named
 
 
-def newest_state(root: Path) -> State:
+def newest_state(root: Path) -> DatasetState:
     """The newest version, all of whose parts are there."""
-    log = Log(root)
+    log = CommitLog(root)
     state = log.read()
     while True:
         present = set(os.listdir(root / "parts"))
@@ -44,26 +44,26 @@ def remove_if_empty(root: Path) -> bool:
     """Remove a dataset into which nothing was ever committed, unless it is open for writing."""
     with (
         contextlib.suppress(DatasetError, OSError),
-        atomic.lock_held(root / "tmp", exclusive=True) as granted,
+        atomic.FolderLock(root / "tmp", exclusive=True) as granted,
     ):
-        if granted and Log(root).read().version == 0:
+        if granted and CommitLog(root).read().version == 0:
             (root / "zarr.json").unlink()  # first: what a kill leaves is then vacant
             atomic.remove_tree(root)
             return True
     return False
 
 
-def past_state(root: Path, version: int | None, tag: str | None) -> State:
+def past_state(root: Path, version: int | None, tag: str | None) -> DatasetState:
     """An earlier version by tag or by number, all of whose parts are still there."""
     if tag is not None:
         found = retention.read_tag(root, tag)
-        state = State(found.version, found.parts)
+        state = DatasetState(found.version, found.parts)
     else:
-        state = Log(root).read(upto=version)
+        state = CommitLog(root).read(upto=version)
     missing = _missing(state, set(os.listdir(root / "parts")))
     if not missing:
         return state
-    if tag is None and Log(root).read().live.isdisjoint(missing):
+    if tag is None and CommitLog(root).read().live.isdisjoint(missing):
         raise EvictedError(
             f"{len(missing)} parts of version {state.version} of {root} were evicted or compacted "
             "since.",
@@ -73,11 +73,11 @@ def past_state(root: Path, version: int | None, tag: str | None) -> State:
     raise _incomplete(root, state, missing)
 
 
-def _missing(state: State, present: Collection[str]) -> list[str]:
+def _missing(state: DatasetState, present: Collection[str]) -> list[str]:
     return [entry.part for entry in state.parts if entry.part not in present]
 
 
-def _incomplete(root: Path, state: State, missing: list[str]) -> CorruptDatasetError:
+def _incomplete(root: Path, state: DatasetState, missing: list[str]) -> CorruptDatasetError:
     shown = "\n".join(f"  parts/{name}" for name in missing[:SHOWN])
     more = f"\n  and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
     return CorruptDatasetError(

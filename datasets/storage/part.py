@@ -121,7 +121,9 @@ class PartAttributes(Document):
         """Validate the content of a part's zarr.json."""
         with contextlib.suppress(ValidationError):  # pydantic's own reader of JSON is faster
             return cls.model_validate(_Group.model_validate_json(data).attributes.wmtk)
-        return cls.read(atomic.attributes_in(atomic.parse(data, path)), path, atomic.HINT)
+        return cls.read(
+            atomic.attributes_in(atomic.parse_json(data, path)), path, atomic.REPAIR_HINT
+        )
 
     def entry(self, size: int, digest: str) -> PartEntry:
         """The log entry that fits these attributes, not numbered yet."""
@@ -143,7 +145,7 @@ class PartAttributes(Document):
         if fields := [key for key, value in ours.items() if value != getattr(entry, key)]:
             raise CorruptDatasetError(
                 f"{path} does not agree with the commit log on: {', '.join(fields)}.",
-                atomic.HINT,
+                atomic.REPAIR_HINT,
                 path,
             )
 
@@ -178,7 +180,7 @@ def write_part(
     writer's folder from a live one's.
     """
     staging = root / "tmp" / hosts.staging_name(part)
-    with atomic.writing(root), contextlib.ExitStack() as stack:
+    with atomic.translate_os_errors(root), contextlib.ExitStack() as stack:
         while not _staged(staging, stack):
             pass  # a clean-up took the folder before it was locked
         try:
@@ -195,7 +197,7 @@ def _staged(staging: Path, stack: contextlib.ExitStack) -> bool:
     """Make the folder and lock it until the stack is left; False if it was taken away."""
     staging.mkdir(exist_ok=True)
     try:
-        granted = stack.enter_context(atomic.lock_held(staging, exclusive=True))
+        granted = stack.enter_context(atomic.FolderLock(staging, exclusive=True))
     except FileNotFoundError:
         return False
     return granted and staging.exists()
@@ -215,7 +217,7 @@ def _fill(
     columns = [episode.arrays() for episode in episodes]
     folders = {folder}
     records: dict[str, ArrayRecord] = {}
-    group = atomic.to_bytes({"zarr_format": 3, "node_type": "group", "attributes": {}})
+    group = atomic.json_bytes({"zarr_format": 3, "node_type": "group", "attributes": {}})
     for path, spec in schema.arrays():
         target = folder / path
         target.mkdir(parents=True)
@@ -233,7 +235,7 @@ def _fill(
         "node_type": "group",
         "attributes": {"wmtk": attributes.model_dump(by_alias=True)},
     }
-    data = atomic.to_bytes(document)
+    data = atomic.json_bytes(document)
     atomic.write_file(folder / "zarr.json", data, durably=False)
     atomic.sync_tree(folder)
     size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
@@ -265,7 +267,7 @@ def _attributes(
         start += episode.length + 1
     return PartAttributes(
         part=part,
-        created=atomic.now(),
+        created=atomic.timestamp(),
         episodes=tuple(rows),
         provenance=tuple(makers),
         arrays=dict(records),
@@ -312,7 +314,7 @@ class PartReader:
         if hashlib.sha256(data).hexdigest() != entry.digest:
             raise CorruptDatasetError(
                 f"{metadata} was altered: it is not what the commit log recorded.",
-                atomic.HINT,
+                atomic.REPAIR_HINT,
                 metadata,
             )
         self.attributes = PartAttributes.parse(data, metadata)
@@ -348,7 +350,7 @@ class PartReader:
         problems += [f"  {path} is missing" for path in self._specs if path not in self._records]
         if problems:
             raise CorruptDatasetError(
-                f"{self.path} is incomplete:\n" + "\n".join(problems), atomic.HINT, self.path
+                f"{self.path} is incomplete:\n" + "\n".join(problems), atomic.REPAIR_HINT, self.path
             )
 
     def require_arrays(self) -> None:
@@ -358,13 +360,15 @@ class PartReader:
         """
         for path, spec in self._specs.items():
             file = self.path / path / "zarr.json"
-            document = atomic.parse(atomic.read_bytes(file, limit=atomic.MAX_MARKER_BYTES), file)
-            found = ArrayMetadata.read(document, file, atomic.HINT)
+            document = atomic.parse_json(
+                atomic.read_bytes(file, limit=atomic.MAX_MARKER_BYTES), file
+            )
+            found = ArrayMetadata.read(document, file, atomic.REPAIR_HINT)
             if (found.shape[1:], found.data_type) != (spec.shape, spec.dtype):
                 raise CorruptDatasetError(
                     f"{file} describes rows of shape {found.shape[1:]} and dtype "
                     f"{found.data_type}, but the dataset declares {spec.shape} and {spec.dtype}.",
-                    atomic.HINT,
+                    atomic.REPAIR_HINT,
                     file,
                 )
 

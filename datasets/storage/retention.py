@@ -14,7 +14,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from wmtk.datasets.storage import atomic, hosts
-from wmtk.datasets.storage.commit_log import State, Totals, Version, require_consistent
+from wmtk.datasets.storage.commit_log import DatasetState, Totals, Version, require_consistent
 from wmtk.datasets.storage.part import PART_ID, PartEntry
 from wmtk.documents import Document, Items, Text
 from wmtk.errors import CorruptDatasetError, EvictedError, SpaceError, TagError
@@ -47,7 +47,7 @@ class Tag(Document):
         return Tag.of(self.name, self.version, parts, self.note, self.created)
 
     def to_bytes(self) -> bytes:
-        return atomic.to_bytes(atomic.sealed(self.model_dump(by_alias=True)))
+        return atomic.json_bytes(atomic.with_checksum(self.model_dump(by_alias=True)))
 
     @property
     def steps(self) -> int:
@@ -64,7 +64,7 @@ def leading(entry: PartEntry, steps: int) -> int:
 
 
 def over_capacity(
-    state: State, capacity: int | None, grain: int = 1, incoming: int = 0
+    state: DatasetState, capacity: int | None, grain: int = 1, incoming: int = 0
 ) -> tuple[str, ...]:
     """The oldest parts that must go so that `incoming` more steps fit into `capacity`.
 
@@ -95,10 +95,10 @@ def tag_path(root: Path, name: str) -> Path:
     return root / "tags" / f"{name}.json"
 
 
-def write_tag(root: Path, name: str, state: State, note: str = "") -> Tag:
+def write_tag(root: Path, name: str, state: DatasetState, note: str = "") -> Tag:
     """Pin a version whose parts are all still there."""
     path = tag_path(root, name)
-    with atomic.writing(root), _tags_locked(root):
+    with atomic.translate_os_errors(root), _tags_locked(root):
         present = set(os.listdir(root / "parts"))
         if missing := [entry.part for entry in state.parts if entry.part not in present]:
             raise EvictedError(
@@ -110,8 +110,8 @@ def write_tag(root: Path, name: str, state: State, note: str = "") -> Tag:
         return _create_tag(root, path, name, state, note)
 
 
-def _create_tag(root: Path, path: Path, name: str, state: State, note: str) -> Tag:
-    tag = Tag.of(name, state.version, state.parts, note, atomic.now())
+def _create_tag(root: Path, path: Path, name: str, state: DatasetState, note: str) -> Tag:
+    tag = Tag.of(name, state.version, state.parts, note, atomic.timestamp())
     try:
         atomic.create_exclusively(path, tag.to_bytes())
     except FileExistsError as error:
@@ -135,7 +135,7 @@ def read_tag(root: Path, name: str) -> Tag:
 
 def _load_tag(path: Path, name: str) -> Tag:
     data = atomic.read_bytes(path, limit=atomic.MAX_STATE_BYTES)
-    return checked_tag(atomic.unsealed(atomic.parse(data, path), path), path, name)
+    return checked_tag(atomic.verify_checksum(atomic.parse_json(data, path), path), path, name)
 
 
 def checked_tag(content: Any, path: Path, name: str) -> Tag:
@@ -162,14 +162,14 @@ def read_tags(root: Path) -> Iterator[Tag]:
 def _tags_locked(root: Path) -> Iterator[None]:
     """One process at a time pins parts, or decides which ones nobody pins."""
     (root / "tags").mkdir(exist_ok=True)
-    with atomic.lock_held(root / "tags", exclusive=True, wait=True):
+    with atomic.FolderLock(root / "tags", exclusive=True, wait=True):
         yield
 
 
 # --- deletion ---------------------------------------------------------------------------------
 
 
-def collect_garbage(root: Path, state: State) -> int:
+def collect_garbage(root: Path, state: DatasetState) -> int:
     """Delete the files of removed parts that no tag pins; returns the bytes freed.
 
     A part is first renamed into `trash`, so that it is whole or gone, while no tag can be
@@ -179,7 +179,7 @@ def collect_garbage(root: Path, state: State) -> int:
     trash = root / "trash"
     if not doomed and not _folders(trash):
         return 0
-    with atomic.writing(root):
+    with atomic.translate_os_errors(root):
         trash.mkdir(exist_ok=True)
         with _tags_locked(root):
             pinned = _pinned(root)
@@ -201,7 +201,7 @@ def clean_staging(root: Path) -> int:
         if not hosts.may_clean(staging):
             continue
         try:
-            with atomic.lock_held(staging, exclusive=True) as dead:
+            with atomic.FolderLock(staging, exclusive=True) as dead:
                 if dead:
                     atomic.remove_tree(staging)
                     removed += 1

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from wmtk.datasets.storage.atomic import (
-    HINT,
     MAX_MARKER_BYTES,
-    blocks,
+    REPAIR_HINT,
+    json_bytes,
     open_regular,
-    to_bytes,
-    unreadable,
+    read_blocks,
+    unreadable_error,
     write_file,
 )
 from wmtk.datasets.storage.packed_rows import blocks_of
@@ -194,7 +194,7 @@ def write_array(folder: Path, columns: Sequence[Any], spec: ArraySpec, level: in
     rows = sum(len(column) for column in columns)
     chunk = chunk_rows(spec, rows)
     data, crcs = _encode(columns, rows, spec, chunk, level)
-    metadata = to_bytes(_metadata(spec, rows, chunk, level))
+    metadata = json_bytes(_metadata(spec, rows, chunk, level))
     write_file(folder / data_file(spec), data, durably=False)
     write_file(folder / "zarr.json", metadata, durably=False)
     return ArrayRecord(
@@ -228,7 +228,7 @@ class ShardReader:
         self._index = self._read_index(record.bytes)  # (chunks, 2): offset and size
 
     def _corrupt(self, problem: str) -> CorruptDatasetError:
-        return CorruptDatasetError(f"{self.path} {problem}.", HINT, self.path)
+        return CorruptDatasetError(f"{self.path} {problem}.", REPAIR_HINT, self.path)
 
     def _read(self, length: int, offset: int) -> bytes:
         content = self._content
@@ -238,7 +238,7 @@ class ShardReader:
         try:
             return os.pread(descriptor, length, offset)
         except OSError as error:
-            raise unreadable(self.path, error) from error
+            raise unreadable_error(self.path, error) from error
         finally:
             os.close(descriptor)
 
@@ -315,7 +315,7 @@ def verify_files(folder: Path, spec: ArraySpec, record: ArrayRecord) -> Iterator
                 yield path, f"has {found} bytes instead of {size}"
                 continue
             checksum = 0
-            for block in blocks(path, limit=MAX_MARKER_BYTES if size is None else size):
+            for block in read_blocks(path, limit=MAX_MARKER_BYTES if size is None else size):
                 checksum = google_crc32c.extend(checksum, block)
         except FileNotFoundError:
             yield path, "is missing"

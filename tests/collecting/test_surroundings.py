@@ -279,20 +279,20 @@ def test_a_relative_path_does_not_follow_the_current_folder(tmp_path, monkeypatc
     from wmtk.datasets.storage import atomic
 
     monkeypatch.chdir(tmp_path)
-    path = atomic.absolute("d")
+    path = atomic.absolute_path("d")
     assert path == tmp_path / "d"
     with pytest.raises(UsageError, match="too long"):
-        atomic.absolute(LONG)
+        atomic.absolute_path(LONG)
     with pytest.raises(UsageError, match="is not a path"):
-        atomic.absolute("a\0b")
+        atomic.absolute_path("a\0b")
 
 
 def test_recorded_paths_move_along_with_their_folder(tmp_path) -> None:
     code = (
         "import os; from pathlib import Path; from wmtk.datasets.storage import atomic\n"
         "here = Path.cwd()\n"
-        "print(atomic.portable(here / 'a' / 'b'), atomic.portable(Path('/x')))\n"
-        "os.chdir('/'); print(atomic.portable(here / 'a'))"
+        "print(atomic.portable_path(here / 'a' / 'b'), atomic.portable_path(Path('/x')))\n"
+        "os.chdir('/'); print(atomic.portable_path(here / 'a'))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True

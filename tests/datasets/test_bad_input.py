@@ -96,14 +96,14 @@ def reseal_header(root: Path, edit: Edit) -> None:
     document = json.loads(path.read_bytes())
     header = document["attributes"]["wmtk"]
     header.pop("checksum")
-    document["attributes"]["wmtk"] = atomic.sealed(edit(header) or header)
-    path.write_bytes(atomic.to_bytes(document))
+    document["attributes"]["wmtk"] = atomic.with_checksum(edit(header) or header)
+    path.write_bytes(atomic.json_bytes(document))
 
 
 def reseal(path: Path, edit: Edit) -> None:
     document = json.loads(path.read_bytes())
     document.pop("checksum")
-    path.write_bytes(atomic.to_bytes(atomic.sealed(edit(document) or document)))
+    path.write_bytes(atomic.json_bytes(atomic.with_checksum(edit(document) or document)))
 
 
 def newest_record(root: Path) -> Path:
@@ -117,7 +117,7 @@ def reseal_part(root: Path, edit: Edit) -> None:
     edited = edit(document["attributes"]["wmtk"])
     if edited is not None:
         document["attributes"]["wmtk"] = edited
-    data = atomic.to_bytes(document)
+    data = atomic.json_bytes(document)
     (part / "zarr.json").write_bytes(data)
 
     def digest(record: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wmtk.datasets.storage.commit_log import SNAPSHOT_EVERY, Change, Log, State
+from wmtk.datasets.storage.commit_log import SNAPSHOT_EVERY, Commit, CommitLog, DatasetState
 from wmtk.datasets.storage.part import PartEntry
 from wmtk.errors import CorruptDatasetError
 
@@ -24,49 +24,49 @@ def entry(number: int, episodes: int = 1) -> PartEntry:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
+def log(tmp_path: Path) -> CommitLog:
     (tmp_path / "log").mkdir()
     (tmp_path / "parts").mkdir()
-    return Log(tmp_path)
+    return CommitLog(tmp_path)
 
 
-def append(log: Log, state: State, number: int, episodes: int = 1) -> State:
-    return log.commit(state, lambda _: Change("append", (entry(number, episodes),)))
+def append(log: CommitLog, state: DatasetState, number: int, episodes: int = 1) -> DatasetState:
+    return log.commit(state, lambda _: Commit("append", (entry(number, episodes),)))
 
 
-def test_episodes_are_numbered_over_the_whole_history(log: Log) -> None:
-    state = append(log, State(0), 1, episodes=2)
+def test_episodes_are_numbered_over_the_whole_history(log: CommitLog) -> None:
+    state = append(log, DatasetState(0), 1, episodes=2)
     state = append(log, state, 2, episodes=3)
-    state = log.commit(state, lambda _: Change("evict", remove=(entry(1).part,)))
+    state = log.commit(state, lambda _: Commit("evict", remove=(entry(1).part,)))
     state = append(log, state, 3)
     assert [e.first for e in state.parts] == [2, 5]
     assert log.read() == state
 
 
-def test_a_lost_race_is_tried_again_on_the_newest_state(log: Log) -> None:
+def test_a_lost_race_is_tried_again_on_the_newest_state(log: CommitLog) -> None:
     seen = []
 
-    def plan(state: State) -> Change:
+    def plan(state: DatasetState) -> Commit:
         seen.append(state.version)
         if len(seen) == 1:  # another writer is quicker
-            append(Log(log.root), state, 7)
-        return Change("append", (entry(8),))
+            append(CommitLog(log.root), state, 7)
+        return Commit("append", (entry(8),))
 
-    state = log.commit(State(0), plan)
+    state = log.commit(DatasetState(0), plan)
     assert seen == [0, 1]
     assert [e.part for e in state.parts] == [entry(7).part, entry(8).part]
 
 
-def test_snapshots_bound_the_number_of_records(log: Log) -> None:
-    state = State(0)
+def test_snapshots_bound_the_number_of_records(log: CommitLog) -> None:
+    state = DatasetState(0)
     for number in range(5 * SNAPSHOT_EVERY):
         state = log.snapshot_if_due(append(log, state, number))
     assert log.read() == state
     assert len(list(log.folder.iterdir())) <= 2 * SNAPSHOT_EVERY + 2
 
 
-def test_a_reader_that_fell_behind_catches_up_by_the_snapshot(log: Log) -> None:
-    old = append(log, State(0), 0)
+def test_a_reader_that_fell_behind_catches_up_by_the_snapshot(log: CommitLog) -> None:
+    old = append(log, DatasetState(0), 0)
     state = old
     for number in range(1, 4 * SNAPSHOT_EVERY):
         state = log.snapshot_if_due(append(log, state, number))
@@ -74,8 +74,8 @@ def test_a_reader_that_fell_behind_catches_up_by_the_snapshot(log: Log) -> None:
     assert log.read(since=old).parts == state.parts
 
 
-def test_a_missing_record_is_an_error_that_names_it(log: Log) -> None:
-    state = State(0)
+def test_a_missing_record_is_an_error_that_names_it(log: CommitLog) -> None:
+    state = DatasetState(0)
     for number in range(4):
         state = append(log, state, number)
     log.record_path(2).unlink()
@@ -83,8 +83,8 @@ def test_a_missing_record_is_an_error_that_names_it(log: Log) -> None:
         log.read()
 
 
-def test_an_old_version_can_be_read(log: Log) -> None:
-    states = [State(0)]
+def test_an_old_version_can_be_read(log: CommitLog) -> None:
+    states = [DatasetState(0)]
     for number in range(4):
         states.append(append(log, states[-1], number))
     assert log.read(upto=2) == states[2]

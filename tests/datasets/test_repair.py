@@ -15,7 +15,7 @@ from wmtk.datasets import Dataset, Provenance
 from wmtk.datasets.integrity.repair import RepairReport, repair
 from wmtk.datasets.integrity.validate import validate
 from wmtk.datasets.storage import atomic
-from wmtk.datasets.storage.commit_log import Log
+from wmtk.datasets.storage.commit_log import CommitLog
 from wmtk.datasets.storage.part import new_part_id, write_part
 from wmtk.datasets.storage.shard import APPEND_LEVEL
 from wmtk.errors import CorruptDatasetError, DatasetError, NotADatasetError, SchemaMismatchError
@@ -314,7 +314,7 @@ def test_a_compaction_whose_sources_a_tag_keeps_doubles_nothing(root):
 
 
 def test_a_damaged_record_below_a_snapshot_costs_nothing(root, make_episode):
-    log = Log(root)
+    log = CommitLog(root)
     log.snapshot(log.read())
     with Dataset.open(root, "a") as dataset:
         dataset.append(make_episode(7, seed=50))
@@ -327,7 +327,7 @@ def test_a_damaged_record_below_a_snapshot_costs_nothing(root, make_episode):
 
 def test_the_records_replace_a_damaged_snapshot(root):
     before = ids(root)
-    log = Log(root)
+    log = CommitLog(root)
     log.snapshot(log.read())
     spoil(log.snapshot_path(4))
     assert mend(root).lost == ()
@@ -336,7 +336,7 @@ def test_the_records_replace_a_damaged_snapshot(root):
 
 def test_a_lost_snapshot_without_records(root):
     before = ids(root)
-    log = Log(root)
+    log = CommitLog(root)
     log.snapshot(log.read())
     for version in range(1, 5):
         log.record_path(version).unlink()
@@ -454,7 +454,7 @@ def test_a_writer_is_not_disturbed(make_dataset):
 
 def test_writers_wait_for_a_repair(root):
     with (
-        atomic.lock_held(root / "tmp", exclusive=True),
+        atomic.FolderLock(root / "tmp", exclusive=True),
         pytest.raises(DatasetError, match="repaired"),
     ):
         Dataset.open(root, "a")

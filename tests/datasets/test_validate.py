@@ -15,7 +15,7 @@ from wmtk.datasets import Dataset, Episode, Schema, merge
 from wmtk.datasets.integrity.repair import repair
 from wmtk.datasets.integrity.validate import validate
 from wmtk.datasets.storage import atomic
-from wmtk.datasets.storage.commit_log import Log
+from wmtk.datasets.storage.commit_log import CommitLog
 from wmtk.errors import BoundsError, FormatVersionError, NotADatasetError
 from wmtk.spaces import ArraySpec
 
@@ -106,7 +106,7 @@ def test_an_episode_that_is_not_the_original(root):
     entry["ids"][0] = "0123456789abcdef"
     entry["digest"] = hashlib.sha256(metadata.read_bytes()).hexdigest()
     del document["checksum"]
-    record.write_text(json.dumps(atomic.sealed(document)))
+    record.write_text(json.dumps(atomic.with_checksum(document)))
     (root / "tags" / "first.json").unlink()
     (error,) = validate(root).errors
     assert error.path == metadata.parent
@@ -151,7 +151,7 @@ def test_a_log_that_ends_too_early_for_a_part(make_dataset):
 
 def test_a_damaged_snapshot(make_dataset):
     with make_dataset([5] * 3) as dataset:
-        log = Log(dataset.path)
+        log = CommitLog(dataset.path)
         log.snapshot(log.read())
     flip(log.snapshot_path(3))
     (error,) = validate(dataset.path).errors
@@ -183,7 +183,7 @@ def test_a_newer_format_is_not_damage(root):
     header.write_text(json.dumps(document))
     assert not validate(root).ok  # the checksum is wrong, so the number may be too
     del inner["checksum"]
-    document["attributes"]["wmtk"] = atomic.sealed(inner)
+    document["attributes"]["wmtk"] = atomic.with_checksum(inner)
     header.write_text(json.dumps(document))
     with pytest.raises(FormatVersionError):
         validate(root)

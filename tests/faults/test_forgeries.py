@@ -64,10 +64,10 @@ def seal(root: Path, path: Path, document: Any) -> None:
         header = atomic.attributes_in(document)
         if isinstance(header, dict):
             header.pop("checksum", None)
-            document["attributes"]["wmtk"] = atomic.sealed(header)
+            document["attributes"]["wmtk"] = atomic.with_checksum(header)
     elif inner[0] in {"log", "tags"} and path.name != "zarr.json":
         document.pop("checksum", None)
-        document = atomic.sealed(document)
+        document = atomic.with_checksum(document)
     data = json.dumps(document).encode()
     path.write_bytes(data)
     if inner[0] == "parts" and len(inner) == 3:
@@ -88,7 +88,7 @@ def _list_digest(root: Path, part: str, digest: str) -> None:
             if entry["part"] == part:
                 entry["digest"] = digest
         document.pop("checksum")
-        path.write_bytes(atomic.to_bytes(atomic.sealed(document)))
+        path.write_bytes(atomic.json_bytes(atomic.with_checksum(document)))
 
 
 # --- judging ----------------------------------------------------------------------------------

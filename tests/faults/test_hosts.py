@@ -38,7 +38,7 @@ driver = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(driver)
 hosts.this_host = lambda: hosts.Host(name, name, name)
 hosts.network_name = lambda path: "NFS"
-atomic.lock_held.__enter__ = lambda self: True  # blind to the locks of all others
+atomic.FolderLock.__enter__ = lambda self: True  # blind to the locks of all others
 if lease == "unleased":
     hosts._claim = hosts.require_ownership = lambda root: None
 print("ready", flush=True)
@@ -155,7 +155,7 @@ def test_no_other_machine_may_write_while_a_dataset_is_repaired(make_dataset, ne
     def write_elsewhere(job: _Repair) -> None:
         with pytest.MonkeyPatch.context() as there:
             there.setattr(hosts, "this_host", lambda: THERE)
-            there.setattr(atomic.lock_held, "__enter__", lambda lock: True)  # blind to ours
+            there.setattr(atomic.FolderLock, "__enter__", lambda lock: True)  # blind to ours
             with pytest.raises(OtherHostError, match="written to by the machine here") as refused:
                 Dataset.open(root, "a")
         refusals.append(refused)

@@ -67,15 +67,15 @@ def test_a_clean_up_that_takes_a_new_staging_folder(
 ) -> None:
     root = make_dataset([0])
     dataset = Dataset.open(root, "a")
-    lock_held, taken = atomic.lock_held, []
+    folder_lock, taken = atomic.FolderLock, []
 
     def late(path, **options):
         if path.parent.name == "tmp" and not taken:
             taken.append(path)
             shutil.rmtree(path)
-        return lock_held(path, **options)
+        return folder_lock(path, **options)
 
-    monkeypatch.setattr(part.atomic, "lock_held", late)
+    monkeypatch.setattr(part.atomic, "FolderLock", late)
     dataset.append(driver.episode(1))
     assert taken
     assert numbers_in(root) == [0, 1]
@@ -164,7 +164,7 @@ def test_no_tag_is_written_while_garbage_is_collected(make_dataset, driver, monk
     move, locked = retention._move, []
 
     def watched(source, target) -> None:
-        with atomic.lock_held(root / "tags", exclusive=True) as granted:
+        with atomic.FolderLock(root / "tags", exclusive=True) as granted:
             locked.append(not granted)
         move(source, target)
 

@@ -105,7 +105,7 @@ def spoil(run: Path, rng: random.Random, mutations: Any) -> tuple[Path, str]:
         document, what = mutations.mutated(json.loads(path.read_bytes()), rng)
         if isinstance(document, dict):
             document.pop("checksum", None)
-            document = atomic.sealed(document)
+            document = atomic.with_checksum(document)
         path.write_bytes(json.dumps(document).encode())
     return path, what
 
@@ -166,7 +166,7 @@ def forge_tensors(path: Path, rng: random.Random) -> str:
     document = json.loads(state.read_bytes())
     document |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
     document.pop("checksum")
-    state.write_bytes(atomic.to_bytes(atomic.sealed(document)))
+    state.write_bytes(atomic.json_bytes(atomic.with_checksum(document)))
     return f"{how} {name}"
 
 

@@ -93,7 +93,7 @@ def rewrite(file: Path, env: dict[str, Any]) -> None:
     where = document.get("attributes", {"wmtk": document})
     content = {**where["wmtk"], "env": env}
     del content["checksum"]
-    where["wmtk"] = atomic.sealed(content)
+    where["wmtk"] = atomic.with_checksum(content)
     file.write_text(json.dumps(document if "attributes" in document else where["wmtk"]))
 
 

@@ -75,7 +75,7 @@ def dataset_for(
     A new one is removed when it is closed without an episode in it, so that the next attempt does
     not find it in its way.
     """
-    path = atomic.absolute(path)
+    path = atomic.absolute_path(path)
     exists = not is_vacant(path)  # a folder in which an interrupted start left nothing
     if exists and not append and _was_never_used(path):
         exists = not remove_if_empty(path)

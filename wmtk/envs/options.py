@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from wmtk.documents import shallow
+from wmtk.documents import check_depth
 from wmtk.errors import TaskError
 from wmtk.reprs import brief
 
@@ -149,7 +149,7 @@ def _parsed(value: Any) -> Any:
         return value
     try:
         plain = value.lower() if value.lower() in {"true", "false", "null"} else value
-        return shallow(json.loads(plain))
+        return check_depth(json.loads(plain))
     except (ValueError, RecursionError):  # no JSON, a number of too many digits, or too deep
         return value
 

@@ -83,9 +83,9 @@ def store_baselines(run: Run, sources: Sequence[Source], playing: EnvSetup | Non
     returns = np.concatenate([source.table().total_reward for source in sources])
     threshold = reward_threshold(playing.task) if playing else None
     found = Baselines(random, _mean(returns), threshold, longest_episode(sources))
-    with atomic.writing(run.path):
-        document = atomic.sealed(dataclasses.asdict(found))
-        atomic.replace_file(run.path / FILE, atomic.to_bytes(document))
+    with atomic.translate_os_errors(run.path):
+        document = atomic.with_checksum(dataclasses.asdict(found))
+        atomic.replace_file(run.path / FILE, atomic.json_bytes(document))
 
 
 def _random(sources: Sequence[Source], playing: EnvSetup | None) -> MeanReturn | None:

@@ -71,8 +71,8 @@ class Checkpoints:
         data = save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
         digest = hashlib.sha256(data).hexdigest()
         content = {"step": step, "sha256": digest, "bytes": len(data), "state": dict(state)}
-        document = atomic.to_bytes(atomic.sealed(content))
-        with atomic.writing(self.folder):
+        document = atomic.json_bytes(atomic.with_checksum(content))
+        with atomic.translate_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             before = [name for name in self._names() if _step(name) == step]
             name = next((name for name in before if self._holds(name, document)), None)

@@ -19,7 +19,7 @@ def identity(source: Source) -> dict[str, Any]:
     """Which episodes of which version of a dataset, and how often they are drawn."""
     table = source.table()
     return {
-        "path": atomic.portable(source.dataset.path),
+        "path": atomic.portable_path(source.dataset.path),
         "id": source.dataset.id,
         "version": source.dataset.version,
         "weight": source.weight,

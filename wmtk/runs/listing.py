@@ -74,7 +74,7 @@ def line_of(path: Path) -> RunLine:
 
 
 def _state(run: Run) -> str:
-    with atomic.lock_held(run.path, exclusive=False) as granted:
+    with atomic.FolderLock(run.path, exclusive=False) as granted:
         if not granted:
             return "running"
     run.settings  # noqa: B018 — damaged settings are damage too

@@ -51,7 +51,7 @@ def read_file(path: Path, *, limit: int = MAX_BYTES) -> bytes:
 
 def _blocks(path: Path, limit: int) -> Iterator[bytes]:
     try:
-        yield from atomic.blocks(path, limit=limit)
+        yield from atomic.read_blocks(path, limit=limit)
     except CorruptDatasetError as error:
         raise RunError(error.message, HINT) from error
     except OSError as error:
@@ -83,7 +83,7 @@ class RunDocument(Document):
         """A sealed document from its file, with its schema and as plain data."""
         data = read_file(path)
         try:
-            content = atomic.unsealed(atomic.parse(data, path), path)
+            content = atomic.verify_checksum(atomic.parse_json(data, path), path)
         except CorruptDatasetError as error:
             raise cls.corrupt(error.message, HINT, path) from error
         return cls.read(content, path, HINT), content

@@ -42,8 +42,8 @@ class Replay:
 
     def _write(self) -> None:
         document = {"episodes": self.dataset.next_episode, "steps": self.steps}
-        with atomic.writing(self._ledger.parent):
-            atomic.replace_file(self._ledger, atomic.to_bytes(atomic.sealed(document)))
+        with atomic.translate_os_errors(self._ledger.parent):
+            atomic.replace_file(self._ledger, atomic.json_bytes(atomic.with_checksum(document)))
 
     @property
     def episodes(self) -> int:

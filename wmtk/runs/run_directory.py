@@ -29,7 +29,7 @@ class Run:
     """An existing run directory."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = path = atomic.absolute(path)
+        self.path = path = atomic.absolute_path(path)
         file = path / "run.json"
         if not path.is_dir() or not os.path.lexists(file):
             raise RunError(
@@ -50,29 +50,29 @@ class Run:
     @classmethod
     def create(cls, path: Path, kind: str, config: TrainingConfig, about: Mapping[str, Any]) -> Run:
         """Make a run directory, whole or not at all; one that exists already is refused."""
-        path = atomic.absolute(path)
+        path = atomic.absolute_path(path)
         cls.require_vacant(path)
-        document = atomic.sealed(
+        document = atomic.with_checksum(
             {
                 "format": FORMAT,
                 "kind": kind,
-                "created": atomic.now(),
+                "created": atomic.timestamp(),
                 "code_version": code_version(),
                 "sealed_config": True,
                 **about,
             }
         )
-        with atomic.staged(path) as folder, atomic.writing(path):
+        with atomic.staged(path) as folder, atomic.translate_os_errors(path):
             folder.mkdir()
             atomic.write_file(folder / "config.yaml", write_settings(config))
-            atomic.write_file(folder / "run.json", atomic.to_bytes(document, indent=1))
+            atomic.write_file(folder / "run.json", atomic.json_bytes(document, indent=1))
             atomic.sync(folder)
         return cls(path)
 
     @staticmethod
     def require_vacant(path: Path) -> None:
         """Refuse a path at which there is something already, or inside of a dataset."""
-        path = atomic.absolute(path)
+        path = atomic.absolute_path(path)
         inside = next((p for p in path.parents if (p / "zarr.json").is_file()), None)
         if inside is not None:
             message = f"{path} lies in the dataset {inside}."
@@ -124,19 +124,22 @@ class Run:
         """
         changed = self.settings.diff(config)
         if changed:
-            with atomic.writing(self.path):
+            with atomic.translate_os_errors(self.path):
                 atomic.replace_file(self.path / "config.yaml", write_settings(config))
         return changed
 
     def note_command(self) -> None:
         """Add the command that is running to command.txt."""
-        with atomic.writing(self.path), atomic.open_to_append(self.path / "command.txt") as file:
-            file.write(f"{atomic.now()}  {shlex.join(sys.argv)}\n")
+        with (
+            atomic.translate_os_errors(self.path),
+            atomic.open_to_append(self.path / "command.txt") as file,
+        ):
+            file.write(f"{atomic.timestamp()}  {shlex.join(sys.argv)}\n")
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes from training in the same directory."""
-        with atomic.lock_held(self.path, exclusive=True) as granted:
+        with atomic.FolderLock(self.path, exclusive=True) as granted:
             if not granted:
                 raise RunError(
                     f"Another process is training in {self.path}.",

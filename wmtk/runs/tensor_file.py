@@ -94,7 +94,7 @@ def _header(path: Path, file: BufferedReader) -> dict[str, TensorEntry]:
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
     if length > MAX_HEADER_BYTES:
         raise CheckpointError(f"{path} has a header of {length} bytes.")
-    header = atomic.parse(file.read(length), path)
+    header = atomic.parse_json(file.read(length), path)
     if not isinstance(header, dict):
         raise CheckpointError(f"{path} has no header.")
     header.pop("__metadata__", None)

@@ -155,7 +155,10 @@ class Loop:
         if self.step >= steps and not self._owes_test and self._feed.is_complete:
             return
         log = MetricsLog(self._run.path, self.step if self._resumed else None)
-        with atomic.writing(self._run.path), closing(log):  # reports and pictures too need room
+        with (
+            atomic.translate_os_errors(self._run.path),
+            closing(log),
+        ):
             if self._owes_test:  # which was interrupted
                 self._save(steps, best=self._look(log, steps))
             if self.step < steps and not self._owes_test:

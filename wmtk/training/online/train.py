@@ -73,7 +73,7 @@ def online(
     from its newest checkpoint. With `background` a process of its own plays while this one learns.
     `on_note` is called with what becomes of images that do not fit the networks.
     """
-    out, init = atomic.absolute(out), atomic.absolute(init) if init else None
+    out, init = atomic.absolute_path(out), atomic.absolute_path(init) if init else None
     device = require_arguments(config, steps, device, fewest=0)
     task = resolve(task) if isinstance(task, str) else task
     sources = [Source.of(source) for source in sources]
