@@ -16,7 +16,7 @@ from wmtk.escaping import one_line
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from wmtk.runs.listing import RunLine
+    from wmtk.runs.listing import RunSummary
 
 STYLES = {"running": "green", "stopped": "yellow", "begun": "yellow", "damaged": "red"}
 
@@ -39,11 +39,11 @@ def runs(
       wmtk runs runs
       wmtk runs --json | jq '.[] | select(.state == "stopped") | .path'
     """
-    from wmtk.runs.listing import runs_under
+    from wmtk.runs.listing import list_runs
 
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", "Name the folder that the runs are in.")
-    found = runs_under(folder)
+    found = list_runs(folder)
     if not found and not json:
         say(f"There are no runs under {folder}.")
         return
@@ -53,7 +53,7 @@ def runs(
             say(f"{line.path} is damaged: {line.problem}")
 
 
-def _render(found: list[RunLine]) -> Group:
+def _render(found: list[RunSummary]) -> Group:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -78,7 +78,7 @@ def _render(found: list[RunLine]) -> Group:
     return Group(table, *([Text(), *lines] if lines else []))
 
 
-def _compared(line: RunLine) -> str:
+def _compared(line: RunSummary) -> str:
     """A line with the baselines, and whether anything was learned."""
     if line.comparison is None or not line.comparison["references"]:
         return ""

@@ -48,7 +48,7 @@ class Predictor(Protocol):
     def policy_horizon(self) -> int:
         """The steps that a policy imagines when it is trained in the model."""
 
-    def prepared(self, batch: Batch) -> Batch:
+    def preprocess(self, batch: Batch) -> Batch:
         """Windows with observations as the model sees them; all that follows compares with them."""
 
     def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
@@ -136,7 +136,7 @@ def gather(
 
     `on_window` hears how many windows are done, and of how many.
     """
-    windows = [model.prepared(batch) for batch in windows]
+    windows = [model.preprocess(batch) for batch in windows]
     specs = model.schema.obs
     images = frozenset(key for key, spec in specs.items() if spec.is_image)
     scales = {

@@ -21,10 +21,10 @@ from wmtk.viz.rollouts import Rollout
 class PolicyPredictor(Predictor, Protocol):
     """A model with an actor and a critic; what `wmtk.load` gives back of a policy is one."""
 
-    def judge(self, deter: NDArray[Any], stoch: NDArray[Any]) -> Floats:
+    def value_of(self, deter: NDArray[Any], stoch: NDArray[Any]) -> Floats:
         """What the critic expects of states (…, D) and (…, Z)."""
 
-    def dream(
+    def rollout_policy(
         self,
         batch: Batch,
         *,
@@ -62,11 +62,11 @@ def imagined_episodes(
     """
     C = int(batch.reward.shape[1])
     look = actions or ActionLook(model.schema.action)
-    batch = model.prepared(batch)
+    batch = model.preprocess(batch)
     seen = model.observe_batch(batch, seed)
     batch = as_learned(batch, seen)
-    before = model.judge(seen.deter, seen.stoch)  # (N, C)
-    after = model.dream(
+    before = model.value_of(seen.deter, seen.stoch)  # (N, C)
+    after = model.rollout_policy(
         batch, context=C, horizon=horizon, samples=samples, sample=sample, seed=seed
     )
     found = []

@@ -49,7 +49,7 @@ def open_loop(
     model: Predictor, batch: Batch, *, context: int, samples: int = 1, seed: int = 0
 ) -> list[Rollout]:
     """Windows of which the model sees `context` rows and imagines the others."""
-    batch = model.prepared(batch)
+    batch = model.preprocess(batch)
     seen = model.observe_batch(batch, seed)
     batch = as_learned(batch, seen)
     horizon = int(batch.reward.shape[1]) - context
@@ -76,7 +76,7 @@ def open_loop(
 
 def reconstructions(model: Predictor, batch: Batch, seed: int = 0) -> list[Rollout]:
     """Windows of which the model sees every row."""
-    batch = model.prepared(batch)
+    batch = model.preprocess(batch)
     seen = model.observe_batch(batch, seed)
     batch = as_learned(batch, seen)
     return [

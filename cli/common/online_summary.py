@@ -24,11 +24,11 @@ def result_of(
 ) -> dict[str, Any]:
     """What came of a run."""
     from wmtk.runs.metrics_log import read_metrics
-    from wmtk.runs.replay import played
+    from wmtk.runs.replay import replay_steps
 
     tests = [r for r in read_metrics(run.path) if r.get("eval/return") is not None]
     best = run.checkpoints.step_of("best")
-    done = played(run.path)
+    done = replay_steps(run.path)
     state = run.state()
     owes_test = state is not None and state.owes_test
     return {

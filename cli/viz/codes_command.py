@@ -234,7 +234,7 @@ def _film(look: Look, episodes: int, title: str, seed: int) -> Iterator[Image]:
     from wmtk.viz.windows import read_windows
 
     chosen = list({window.episode: window for window in look.windows}.values())[:episodes]
-    batch = look.model.prepared(read_windows(look.dataset, chosen, look.length))
+    batch = look.model.preprocess(read_windows(look.dataset, chosen, look.length))
     image = choose_image(dict(look.model.schema.obs), None)
     for film in code_films(look.model.observe_batch(batch, seed), batch, image):
         yield from code_frames(film, title=f"{title}, update {look.model.step:,}")

@@ -170,7 +170,7 @@ class Counting:
     def transformed(self, rewards: np.ndarray) -> np.ndarray:
         return 10 * rewards
 
-    def prepared(self, obs):
+    def preprocess(self, obs):
         return {key: 255 - rows for key, rows in obs.items()}
 
     def images(self, slots: Sequence[int]) -> dict[str, np.ndarray]:

@@ -54,7 +54,7 @@ def test_it_sees_what_it_was_trained_on(agent, dataset) -> None:
         actions.append(action)
         states.append(policy.states([0]))
     seen = State(*(torch.stack(parts, 1) for parts in zip(*states, strict=True)))
-    inputs = agent.inputs(episode)
+    inputs = agent.episode_inputs(episode)
     first = inputs.is_first[:, :10]
     played = agent.actions.encode(np.array(actions[:10])[None])
     deter = torch.zeros(1, 8)
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_posterior_of_training(agent, dataset) -> None:
     for t in range(10):
         played += policy.act([0], [frames(episode, t)])
         states.append(policy.states([0]))
-    batch = agent.inputs(episode)
+    batch = agent.episode_inputs(episode)
     batch = Inputs(
         {key: rows[:, :10] for key, rows in batch.obs.items()}, *(x[:, :10] for x in batch[1:])
     )

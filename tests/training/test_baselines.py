@@ -13,7 +13,7 @@ from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.envs.known_returns import reward_threshold
 from wmtk.runs.baselines import compare_run, read_baselines, store_baselines
-from wmtk.runs.listing import line_of
+from wmtk.runs.listing import summarize_run
 from wmtk.runs.metrics_log import MetricsLog, read_metrics
 from wmtk.runs.run_directory import Run
 from wmtk.scores import MeanReturn
@@ -123,7 +123,7 @@ def test_an_online_run_is_compared_and_its_best_is_confirmed(config, tmp_path) -
     chosen = next(r for r in confirmed if r["step"] == pointer)
     assert chosen["eval/confirmed"] == best
     assert run.checkpoints.document("best")["state"]["best"] == -best
-    line = line_of(run.path)
+    line = summarize_run(run.path)
     assert (line.last, line.best) == (tests[-1]["eval/return"], best)
     assert "random" in line.comparison["references"]
     comparison = compare_run(run)
@@ -166,7 +166,7 @@ def test_damaged_baselines_take_nothing_else_with_them(cartpole, config, tmp_pat
     source = Source(cartpole("random.zarr"))
     run = train_model([source], tmp_path / "run", config, steps=1, val_fraction=0.0)
     (run.path / "baselines.json").write_text(damage)
-    line = line_of(run.path)
+    line = summarize_run(run.path)
     assert (line.state, line.comparison) == ("finished", None)
 
 

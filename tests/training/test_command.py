@@ -14,7 +14,7 @@ from wmtk.cli.common.model_verdict import SAMPLES, WINDOWS
 from wmtk.datasets import Dataset, Source
 from wmtk.datasets.storage import atomic
 from wmtk.errors import RunError
-from wmtk.runs.listing import line_of
+from wmtk.runs.listing import summarize_run
 from wmtk.runs.run_directory import Run
 from wmtk.training.model_stage import train_model
 from wmtk.training.precision import resolve_precision
@@ -241,7 +241,7 @@ def test_what_is_no_run_is_not_touched(train, tmp_path) -> None:
 
 def test_two_processes_cannot_train_in_one_directory(train, tmp_path) -> None:
     assert train("--steps", 1).exit_code == 0
-    with Run(tmp_path / "run").held():
+    with Run(tmp_path / "run").lock():
         done = train("--steps", 2, "--resume")
     assert done.exit_code == 1
     assert "Another process is training" in done.stderr
@@ -316,7 +316,7 @@ def test_an_edited_config_is_refused_with_the_way_out(train, tmp_path) -> None:
         with pytest.raises(RunError, match=r"config\.yaml was edited") as caught:
             wmtk.load(tmp_path / "run")
         assert "--resume --set NAME=VALUE" in caught.value.hint
-        assert line_of(tmp_path / "run").state == "damaged"
+        assert summarize_run(tmp_path / "run").state == "damaged"
     path.write_text(original)
     changed = train("--steps", 2, "--resume", "--set", "optimizer.lr=0.002", settings=False)
     assert changed.exit_code == 0, changed.stderr

@@ -47,7 +47,7 @@ def three(mind: LatentState) -> LatentState:
 def test_a_dream_is_what_the_model_imagines(dreamer: ModelStepper, dataset: Dataset) -> None:
     """Step by step at temperature 0, against the model's own rollout of its likeliest states."""
     batch = whole_episode(dataset[0])
-    mind = dreamer.see(batch, [0])
+    mind = dreamer.observe(batch, [0])
     actions = np.array([0, 2, 1, 1])
     with torch.no_grad():
         encoded = dreamer.loaded.actions.encode(actions[None])
@@ -56,7 +56,7 @@ def test_a_dream_is_what_the_model_imagines(dreamer: ModelStepper, dataset: Data
     for t, action in enumerate(actions):
         mind = dreamer.step(mind, np.array([action]), seed=[t], temperature=0)
         np.testing.assert_allclose(mind.deter[0], states.deter[0, t].numpy(), atol=1e-5)
-    look = dreamer.look(mind)
+    look = dreamer.predict(mind)
     feat = states.feat[:, -1]
     np.testing.assert_allclose(
         look.reward, dreamer.loaded.model.reward(feat).detach().numpy(), atol=1e-5
@@ -64,11 +64,11 @@ def test_a_dream_is_what_the_model_imagines(dreamer: ModelStepper, dataset: Data
     assert look.obs["image"].shape == (1, 64, 64, 1)
     assert look.obs["image"].dtype == np.uint8
     assert look.value is None
-    assert dreamer.learned(2.0) == 2.0
+    assert dreamer.transform_reward(2.0) == 2.0
 
 
 def test_seeds_decide_and_the_first_future_does_not_mind_the_others(dreamer: ModelStepper) -> None:
-    mind = dreamer.open([7])
+    mind = dreamer.initial_state([7])
     action = np.array([1])
     alone = dreamer.step(mind, action, seed=[1, 2])
     again = dreamer.step(mind, action, seed=[1, 2])
@@ -80,7 +80,7 @@ def test_seeds_decide_and_the_first_future_does_not_mind_the_others(dreamer: Mod
 
 
 def test_a_code_that_is_set_is_the_one_that_is_shown(dreamer: ModelStepper) -> None:
-    mind = dreamer.open([7])
+    mind = dreamer.initial_state([7])
     changed = mind.codes.copy()
     changed[0, 0] = changed[0, 0] + 1 if dreamer.latent == "gaussian" else 1 - changed[0, 0] % 2
     before, after = (
@@ -91,16 +91,16 @@ def test_a_code_that_is_set_is_the_one_that_is_shown(dreamer: ModelStepper) -> N
 
 
 def test_only_agents_act(dreamer: ModelStepper, tmp_path: Path) -> None:
-    mind = dreamer.open([7])
-    assert not dreamer.acts
+    mind = dreamer.initial_state([7])
+    assert not dreamer.has_actor
     with pytest.raises(RunError, match="no actor"):
         dreamer.act(mind, seed=[0])
     train_policy(dreamer.loaded.run.path, tmp_path / "policy", steps=1)
     agent = ModelStepper(load(tmp_path / "policy"))
-    assert agent.acts
+    assert agent.has_actor
     actions = agent.act(three(mind), seed=[0])
     assert actions.shape == (3,)
     assert set(actions.tolist()) <= {0, 1, 2}
-    value = agent.look(three(mind)).value
+    value = agent.predict(three(mind)).value
     assert value is not None
     assert value.shape == (3,)

@@ -70,7 +70,7 @@ def test_a_run_acts_on_the_frames_of_its_environment(trained) -> None:
         policy({key: rows[row] for key, rows in episode.obs.items()})
     agent.model.encode = encode
     # What the actor saw of raw frames is, byte for byte, what training sees of the episode.
-    inputs = agent.inputs(episode)
+    inputs = agent.episode_inputs(episode)
     for row, obs in enumerate(seen):
         for key in dataset.schema.obs:
             np.testing.assert_array_equal(obs[key], inputs.obs[key][0, row].numpy())

@@ -14,7 +14,7 @@ import pytest
 import wmtk
 from wmtk.datasets import Source
 from wmtk.errors import RunError, WmtkError
-from wmtk.runs.listing import runs_under
+from wmtk.runs.listing import list_runs
 from wmtk.runs.metrics_log import read_metrics
 from wmtk.training.model_stage import train_model
 
@@ -78,7 +78,7 @@ def test_a_bad_file_of_any_kind_takes_only_its_own_run(
         shutil.rmtree(runs / "bad")
         shutil.copytree(runs / "whole", runs / "bad")
         spoil(state if name == "state.json" else runs / "bad" / name)
-        bad, whole = runs_under(runs)
+        bad, whole = list_runs(runs)
         assert (bad.state, whole.state) == ("damaged", "finished"), name
         assert Path(name).name in bad.problem
         if name != "metrics.jsonl":  # which a model does not need
@@ -104,7 +104,7 @@ def test_a_file_without_permission_is_damage(runs, monkeypatch) -> None:
         return opened(path, *args, **options)
 
     monkeypatch.setattr(os, "open", refuse)
-    bad, whole = runs_under(runs)
+    bad, whole = list_runs(runs)
     assert (bad.state, whole.state) == ("damaged", "finished")
     assert "Permission denied" in bad.problem
 

@@ -74,7 +74,7 @@ def test_imagining_goes_on_from_a_state(model, dataset) -> None:
 def test_the_model_that_acts_has_the_states_of_training(model, dataset) -> None:
     """One row at a time with the raw observation, against the whole episode at once."""
     episode = dataset[1]
-    inputs = model.inputs(episode)
+    inputs = model.episode_inputs(episode)
     torch.manual_seed(3)
     whole = model.observe(episode)
     torch.manual_seed(3)

@@ -12,7 +12,7 @@ from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Source
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
-from wmtk.runs.listing import line_of
+from wmtk.runs.listing import summarize_run
 from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.run_directory import Run
 from wmtk.training import policy_stage as policy_module
@@ -75,10 +75,10 @@ def test_the_test_at_the_end_of_a_policy(model, tmp_path, interrupt) -> None:
     run = train_policy(model, out, stop=stop, **options)
     assert run.step == 2
     assert evaluations(out) == []
-    assert line_of(out).state == "stopped"
+    assert summarize_run(out).state == "stopped"
     train_policy(model, out, resume=True, **options)
     assert evaluations(out) == evaluations(whole.path)
-    assert line_of(out).state == "finished"
+    assert summarize_run(out).state == "finished"
     train_policy(model, out, resume=True, **options)
     assert len(evaluations(out)) == 1  # once is enough
 
@@ -94,7 +94,7 @@ def test_any_test_of_an_online_run(config, tmp_path, interrupt, number, error) -
         with pytest.raises(EnvironmentFailedError, match="It broke"):
             online(CATCH, out, config, steps=160, workers=0)
     assert Run(out).state().owes_test
-    assert line_of(out).state == "stopped"
+    assert summarize_run(out).state == "stopped"
     interrupted = Run(out).step
     assert interrupted not in dict(evaluations(out))
     online(CATCH, out, config, steps=160, workers=0, resume=True)
@@ -102,7 +102,7 @@ def test_any_test_of_an_online_run(config, tmp_path, interrupt, number, error) -
     assert interrupted in steps
     assert steps == sorted(set(steps))
     assert steps[-1] == config.online.updates_at(160)
-    assert line_of(out).state == "finished"
+    assert summarize_run(out).state == "finished"
 
 
 def test_the_command_says_so_and_makes_up_for_it(model, tmp_path, interrupt, run_wmtk) -> None:

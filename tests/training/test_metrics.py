@@ -48,7 +48,7 @@ def test_everything_is_reported_in_both_places(dataset, config, tmp_path) -> Non
             (shown,) = [e.value for e in board.Scalars(name) if e.step == report["step"]]
             assert shown == pytest.approx(report[name], rel=1e-5)
     assert [event.step for event in board.Images("val/open_loop/image")] == [3, 4]
-    films = board.Images("val/open_loop_film/image")
+    films = board.Images("val/open_loop_video/image")
     assert [event.step for event in films] == [3, 4]
     film = Image.open(io.BytesIO(films[0].encoded_image_string))
     assert (film.format, film.n_frames) == ("GIF", CONTEXT + HORIZON)
@@ -81,11 +81,11 @@ def test_an_online_run_is_in_tensorboard(config, tmp_path) -> None:
     assert shown["return/train"] > 0
     last = board.Scalars("train/codes/perplexity")[-1].value
     assert 1 <= last <= config.model.rssm.classes
-    for name in ("train/open_loop/image", "train/open_loop_film/image"):
+    for name in ("train/open_loop/image", "train/open_loop_video/image"):
         assert [event.step for event in board.Images(name)] == [8, run.step]
     picture, film = (
         Image.open(io.BytesIO(board.Images(f"train/{name}/image")[0].encoded_image_string))
-        for name in ("open_loop", "open_loop_film")
+        for name in ("open_loop", "open_loop_video")
     )
     assert (picture.format, film.format) == ("PNG", "GIF")
     assert film.n_frames == CONTEXT + HORIZON

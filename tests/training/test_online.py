@@ -20,7 +20,7 @@ from wmtk.datasets.integrity.validate import validate
 from wmtk.envs import resolve
 from wmtk.errors import RunError, UsageError
 from wmtk.runs.metrics_log import read_metrics
-from wmtk.runs.replay import Replay, played, replay_of
+from wmtk.runs.replay import Replay, open_replay, replay_steps
 from wmtk.runs.run_directory import Run
 from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
@@ -85,8 +85,8 @@ def test_it_plays_learns_and_is_tested(config, tmp_path) -> None:
     run = online(CATCH, tmp_path / "run", config, steps=STEPS, on_progress=watcher)
     assert run.kind == "online"
     assert run.step == 2 + (STEPS - 60) // 16
-    dataset = replay_of(run.path)
-    assert played(run.path) == dataset.num_steps >= STEPS
+    dataset = open_replay(run.path)
+    assert replay_steps(run.path) == dataset.num_steps >= STEPS
     assert len(dataset) == -(-STEPS // 79) == watcher.told[-1].episodes
     policies = [episode.provenance.policy for episode in dataset]
     assert policies[0] == "random"
@@ -138,7 +138,7 @@ def test_the_seed_decides_everything(config, tmp_path) -> None:
     ]
     one, same, other = (run.checkpoints.load() for run in runs)
     assert one.hash == same.hash != other.hash
-    ids = [[e.arrays()["action"].tolist() for e in replay_of(run.path)] for run in runs]
+    ids = [[e.arrays()["action"].tolist() for e in open_replay(run.path)] for run in runs]
     assert ids[0] == ids[1] != ids[2]
     returns = [[r.get("eval/return") for r in read_metrics(run.path)] for run in runs]
     assert returns[0] == returns[1]
@@ -154,7 +154,7 @@ def test_the_model_learns_as_in_train_model(config, dataset, tmp_path) -> None:
     fixed = config.override({**FIXED, "online.pretrain": 6})
     both = online(CATCH, tmp_path / "both", fixed, steps=0, sources=[source])
     assert both.step == 6
-    assert len(replay_of(both.path)) == 0
+    assert len(open_replay(both.path)) == 0
     require_same_weights(model, both, "model/", "adam/model/")
     alone = fixed.override({"online.learn_behavior": False})
     alone = online(CATCH, tmp_path / "alone", alone, steps=0, sources=[source])
@@ -207,16 +207,16 @@ def test_stopping_loses_and_doubles_no_step(config, tmp_path, stop_at) -> None:
     """In random play, in the middle of an episode, and at an update."""
     out, watcher = tmp_path / "run", Watcher(stop_at)
     stopped = online(CATCH, out, config, steps=STEPS, on_progress=watcher, stop=watcher.stop)
-    before = replay_of(out).episodes.id.tolist()
-    assert played(out) == replay_of(out).num_steps < STEPS
+    before = open_replay(out).episodes.id.tolist()
+    assert replay_steps(out) == open_replay(out).num_steps < STEPS
     assert stopped.step <= config.online.updates_at(watcher.told[-1].steps)
     if stop_at > 100:
         assert stopped.step == watcher.told[-1].updates > 0
     again = Watcher()
     run = online(CATCH, out, config, steps=STEPS, on_progress=again, resume=True)
     assert run.step == config.online.updates_at(STEPS)
-    dataset = replay_of(out)
-    assert played(out) == dataset.num_steps >= STEPS
+    dataset = open_replay(out)
+    assert replay_steps(out) == dataset.num_steps >= STEPS
     assert len(dataset) == -(-STEPS // 79)  # as if nothing had happened
     ids = dataset.episodes.id.tolist()
     assert ids[: len(before)] == before
@@ -241,23 +241,23 @@ def test_a_crash_between_a_commit_and_its_count(config, tmp_path, monkeypatch) -
     monkeypatch.setattr(Replay, "_write", write)
     with pytest.raises(Crash):
         online(CATCH, tmp_path / "run", config, steps=STEPS)
-    assert played(tmp_path / "run") == 2 * 79
-    assert replay_of(tmp_path / "run").num_steps == 3 * 79
+    assert replay_steps(tmp_path / "run") == 2 * 79
+    assert open_replay(tmp_path / "run").num_steps == 3 * 79
     monkeypatch.undo()
     run = online(CATCH, tmp_path / "run", config, steps=STEPS, resume=True)
     assert run.step == config.online.updates_at(STEPS)
-    assert played(run.path) == replay_of(run.path).num_steps == 4 * 79
+    assert replay_steps(run.path) == open_replay(run.path).num_steps == 4 * 79
 
 
 def test_the_oldest_episodes_go_and_are_still_counted(config, tmp_path) -> None:
     small = config.override({"online.capacity": 170, "online.episodes": 0})
     out = tmp_path / "run"
     online(CATCH, out, small, steps=4 * 79)
-    assert replay_of(out).num_steps == 158
-    assert played(out) == 4 * 79
+    assert open_replay(out).num_steps == 158
+    assert replay_steps(out) == 4 * 79
     run = online(CATCH, out, small, steps=6 * 79, resume=True)
-    assert played(out) == 6 * 79
-    assert replay_of(out).num_steps == 158
+    assert replay_steps(out) == 6 * 79
+    assert open_replay(out).num_steps == 158
     assert run.step == small.online.updates_at(6 * 79)
 
 
@@ -268,7 +268,7 @@ def test_a_longer_run_goes_on_and_a_finished_one_has_nothing_to_do(config, tmp_p
         online(CATCH, out, config, steps=STEPS)
     again = online(CATCH, out, config, steps=STEPS, resume=True)
     assert again.checkpoints.load().hash == first.hash
-    assert played(out) == 4 * 79
+    assert replay_steps(out) == 4 * 79
     more = online(CATCH, out, config, steps=STEPS + 160, resume=True)
     assert more.step == config.online.updates_at(STEPS + 160)
     with pytest.raises(RunError, match="size"):
@@ -283,7 +283,7 @@ def test_a_warm_start_learns_from_both(config, dataset, tmp_path) -> None:
     out = tmp_path / "run"
     run = online(CATCH, out, warm, steps=160, sources=[Source(dataset, 3.0)])
     assert run.step == 2 + 160 // 16
-    assert {e.provenance.policy.split("@")[0] for e in replay_of(out)} == {"run"}
+    assert {e.provenance.policy.split("@")[0] for e in open_replay(out)} == {"run"}
     assert run.about["data"][0]["weight"] == 3.0
     assert run.about["data"][0]["version"] == dataset.version
     with pytest.raises(RunError, match="other data"):
@@ -397,11 +397,11 @@ def test_an_endless_task_is_played_for_so_many_steps(
     small = config.override({"online.envs": 2, "online.pretrain": 1})
     out = tmp_path / "run"
     online(task, out, small, steps=140, workers=0, background=background)
-    assert played(out) == replay_of(out).num_steps == 140
-    assert (replay_of(out).episodes.end == 2).all()
-    assert max(replay_of(out).episodes.length) <= 90
+    assert replay_steps(out) == open_replay(out).num_steps == 140
+    assert (open_replay(out).episodes.end == 2).all()
+    assert max(open_replay(out).episodes.length) <= 90
     tests = [r["eval/length"] for r in read_metrics(out) if "eval/length" in r]
-    longest = max(replay_of(out).episodes.length)
+    longest = max(open_replay(out).episodes.length)
     assert tests
     assert max(tests) <= longest < 90, "tests are no longer than the data"
     trusted = ("--trust-env", "endless_envs:Endless", "--episodes", 2, "--workers", 0)
@@ -409,7 +409,7 @@ def test_an_endless_task_is_played_for_so_many_steps(
     assert json.loads(done.stdout)["length"]["mean"] == longest, done.stderr
     assert f"cut after {longest}" in done.stderr
     online(task, out, small, steps=180, workers=0, background=background, resume=True)
-    assert played(out) == 180
+    assert replay_steps(out) == 180
 
 
 # --- while it runs ---
@@ -436,13 +436,13 @@ def test_the_returns_of_random_play_are_reported_too(config, tmp_path) -> None:
     logged = config.override({"logging.log_every": 1, "online.prefill": 200, "online.episodes": 0})
     out, watcher = tmp_path / "run", Watcher(7)
     online(CATCH, out, logged, steps=400, on_progress=watcher, stop=watcher.stop)
-    assert len(replay_of(out)) < 3  # stopped in random play
+    assert len(open_replay(out)) < 3  # stopped in random play
 
     def reported() -> list[float]:
         return [r["return/train"] for r in read_metrics(out) if "return/train" in r]
 
     def returns() -> list[float]:
-        return replay_of(out).episodes.total_reward.tolist()
+        return open_replay(out).episodes.total_reward.tolist()
 
     online(CATCH, out, logged, steps=400, resume=True)
     # Three episodes at once, then one; two more end after the last update.
@@ -477,12 +477,12 @@ def test_others_use_the_replay_meanwhile(config, tmp_path) -> None:
     assert run.step == small.online.updates_at(5 * 79)
     tagged = Dataset.open(out / "replay.zarr", tag="early")
     assert [episode.length for episode in tagged] == [79, 79]  # which a tag keeps
-    assert played(out) == 5 * 79
+    assert replay_steps(out) == 5 * 79
 
 
 def test_random_data_is_an_ablation(config, tmp_path) -> None:
     run = online(CATCH, tmp_path / "run", config.override({"online.actor": "random"}), steps=STEPS)
-    episodes = list(replay_of(run.path))
+    episodes = list(open_replay(run.path))
     assert not np.array_equal(episodes[0].action, episodes[1].action)
     assert run.step == config.online.updates_at(STEPS)
 

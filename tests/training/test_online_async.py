@@ -6,7 +6,7 @@ import pytest
 
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
-from wmtk.runs.replay import played, replay_of
+from wmtk.runs.replay import open_replay, replay_steps
 from wmtk.training.online.async_collector import AsyncCollector, Played
 from wmtk.training.online.train import online
 
@@ -51,8 +51,8 @@ def test_the_train_ratio_is_kept_and_the_seed_decides(config, tmp_path) -> None:
     ]
     assert max(ahead) <= 8 + 2
     assert runs[0].checkpoints.load().hash == runs[1].checkpoints.load().hash
-    dataset = replay_of(runs[0].path)
-    assert played(runs[0].path) == dataset.num_steps == 4 * 79
+    dataset = open_replay(runs[0].path)
+    assert replay_steps(runs[0].path) == dataset.num_steps == 4 * 79
     assert dataset[3].provenance.policy.startswith("a@")
 
 
@@ -69,10 +69,10 @@ def test_what_was_played_ahead_is_kept_when_it_stops(config, tmp_path) -> None:
         stop=lambda: bool(told) and told[-1] >= 12,
     )
     assert first.step == 13  # asked after an update, which ends with the next
-    assert played(out) == replay_of(out).num_steps
+    assert replay_steps(out) == open_replay(out).num_steps
     run = online(CATCH, out, config, steps=STEPS, background=True, resume=True)
     assert run.step == config.online.updates_at(STEPS)
-    assert STEPS <= played(out) == replay_of(out).num_steps < STEPS + 2 * 79
+    assert STEPS <= replay_steps(out) == open_replay(out).num_steps < STEPS + 2 * 79
 
 
 class Line:

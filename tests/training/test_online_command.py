@@ -133,7 +133,7 @@ def test_runs_are_listed_with_their_state_and_score(
     assert world["last"] >= world["best"]
     assert "random play" in world["comparison"]["judgment"]
     assert "random -1.74, the data " in agent["comparison"]["sentence"]
-    with Run(tmp_path / "here" / "agent").held():
+    with Run(tmp_path / "here" / "agent").lock():
         monkeypatch.chdir(tmp_path / "here")
         shown = run_wmtk("runs")
     words = " ".join(shown.stdout.split())

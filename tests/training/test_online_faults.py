@@ -18,7 +18,7 @@ from wmtk.datasets.integrity.validate import validate
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError, StorageFullError
 from wmtk.runs.metrics_log import read_metrics
-from wmtk.runs.replay import played, replay_of
+from wmtk.runs.replay import open_replay, replay_steps
 from wmtk.runs.run_directory import Run
 from wmtk.runs.training_config import OnlineConfig
 from wmtk.training.online.train import online
@@ -97,9 +97,9 @@ def test_an_environment_that_fails_now_and_then(blinking, config, tmp_path) -> N
     assert len(messages) > 3
     assert all("the simulator blew up" in message for message in messages)
     assert run.step == config.online.updates_at(200)
-    lengths = replay_of(run.path).episodes.length
+    lengths = open_replay(run.path).episodes.length
     assert (lengths == 5).all()
-    assert played(run.path) == lengths.sum() >= 200
+    assert replay_steps(run.path) == lengths.sum() >= 200
 
 
 def test_an_environment_that_fails_for_good(blinking, config, tmp_path) -> None:
@@ -109,7 +109,7 @@ def test_an_environment_that_fails_for_good(blinking, config, tmp_path) -> None:
     assert "--resume" in caught.value.hint
     stopped = Run(out).step
     assert stopped > 0  # saved, though no checkpoint was due
-    assert played(out) == replay_of(out).num_steps < 400
+    assert replay_steps(out) == open_replay(out).num_steps < 400
     (tmp_path / "log").write_text("")  # somebody has mended it for the next 29 episodes
     with pytest.raises(EnvironmentFailedError):
         online(blinking(broken_from=30), out, config, steps=400, workers=0, resume=True)
@@ -151,7 +151,7 @@ def test_a_full_disk_stops_the_run_and_it_goes_on_with_room(config, tmp_path) ->
         filler.unlink()
         run = online(task, out, config, steps=400, resume=True)
         assert run.step == config.online.updates_at(400)
-        assert played(out) == replay_of(out).num_steps >= 400
+        assert replay_steps(out) == open_replay(out).num_steps >= 400
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
@@ -206,8 +206,8 @@ def test_a_signal_ends_it_committed(command, tmp_path) -> None:
     result = json.loads(told)
     assert not result["finished"]
     assert result["updates"] == Run(out).step > 0
-    steps = played(out)
-    assert result["steps"] == steps == replay_of(out).num_steps
+    steps = replay_steps(out)
+    assert result["steps"] == steps == open_replay(out).num_steps
     # What is left of the episodes under way has to be played again.
     assert Run(out).step <= PACE.updates_at(steps + PACE.envs * 79)
     resumed = command("--resume", steps=steps + 100)
@@ -226,15 +226,15 @@ def test_kills_at_any_time_lose_and_double_nothing(command, tmp_path, mode) -> N
         process = command("--resume", *mode)
         # Not before it has begun: how long that takes says nothing.
         wait_for(lambda: (out / "replay.json").exists(), process)
-        goal = played(out) + dice.randrange(0, 150)
+        goal = replay_steps(out) + dice.randrange(0, 150)
         until = time.monotonic() + PATIENCE
-        while process.poll() is None and played(out) < goal and time.monotonic() < until:
+        while process.poll() is None and replay_steps(out) < goal and time.monotonic() < until:
             time.sleep(0.005)
         time.sleep(dice.uniform(0, 0.2))
         fired += process.poll() is None
         process.kill()
         process.communicate()
-        now = [row.tobytes() for row in replay_of(out).episodes.id]
+        now = [row.tobytes() for row in open_replay(out).episodes.id]
         assert now[: len(kept)] == kept  # every episode that was committed is still there
         kept = now
         assert not validate(out / "replay.zarr").errors
@@ -245,7 +245,7 @@ def test_kills_at_any_time_lose_and_double_nothing(command, tmp_path, mode) -> N
     result = json.loads(told)
     assert result["finished"]
     assert result["updates"] == PACE.updates_at(600)
-    dataset = replay_of(out)
+    dataset = open_replay(out)
     assert result["steps"] == dataset.num_steps == 79 * len(dataset)
     assert 600 <= dataset.num_steps < 600 + PACE.envs * 79
     ids = [row.tobytes() for row in dataset.episodes.id]

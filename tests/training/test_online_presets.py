@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmtk.envs import resolve
-from wmtk.runs.replay import played
+from wmtk.runs.replay import replay_steps
 from wmtk.training.online.train import online
 from wmtk.training.presets import ABLATIONS, PRESETS, training_config
 
@@ -66,7 +66,7 @@ def test_it_starts_runs_and_resumes(preset, ablations, task, tmp_path) -> None:
     config = training_config(preset, ablations, TINY)
     out = tmp_path / "run"
     online(resolved, out, config, steps=30, workers=0)
-    before = played(out)
+    before = replay_steps(out)
     run = online(resolved, out, config, steps=before + 20, workers=0, resume=True)
     assert run.step == config.online.updates_at(before + 20)
-    assert played(out) >= before + 20
+    assert replay_steps(out) >= before + 20

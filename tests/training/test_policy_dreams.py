@@ -34,7 +34,7 @@ def agent(catch: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Loaded
 def test_a_dream_follows_the_actor(agent) -> None:
     model, data = agent
     batch = whole_episode(data[0])
-    found = model.dream(batch, context=3, horizon=4, samples=2, seed=5)
+    found = model.rollout_policy(batch, context=3, horizon=4, samples=2, seed=5)
     assert found.obs["image"].shape == (1, 2, 4, 64, 64, 1)
     assert found.obs["image"].dtype == np.uint8
     assert found.action.shape == (1, 2, 4, *data.schema.action.shape)
@@ -43,7 +43,7 @@ def test_a_dream_follows_the_actor(agent) -> None:
         assert part.shape == (1, 2, 4)
     # The same states once more, from the actions that were taken.
     torch.manual_seed(5)
-    inputs = model.inputs_of(batch)
+    inputs = model.batch_inputs(batch)
     seen = model.model.observe(window(inputs, slice(0, 3)))
     first = model.behavior.act(seen.feat[:, -1], sample=False)
     np.testing.assert_array_equal(model.actions.decode(first)[0], found.action[0, 0, 0])
@@ -53,18 +53,18 @@ def test_seeds_of_dreams(agent) -> None:
     model, data = agent
     batch = whole_episode(data[0])
     options = {"context": 3, "horizon": 6, "sample": True}
-    first, again, other = (model.dream(batch, **options, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (model.rollout_policy(batch, **options, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.reward, again.reward)
     assert (first.reward != other.reward).any()
     before = torch.random.get_rng_state()
-    model.dream(batch, **options)
+    model.rollout_policy(batch, **options)
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_states_are_judged_as_arrays(agent) -> None:
     model, data = agent
     seen = model.observe_batch(whole_episode(data[0]))
-    found = model.judge(seen.deter, seen.stoch)
+    found = model.value_of(seen.deter, seen.stoch)
     assert found.shape == seen.reward.shape
     feat = torch.from_numpy(np.concatenate([seen.deter, seen.stoch], -1))
     with torch.no_grad():

@@ -54,7 +54,7 @@ def test_objects_show_what_they_are(agent, dataset) -> None:
         (episode, (f"Episode(length={T - 1}, obs=", f"uint8[{T}, 64, 64, 1]", "terminated=True")),
         (batch, ("Batch(obs={'image': uint8[2, 6, 64, 64, 1]}", "mask=bool[2, 6]", "step=0")),
         (agent.run.checkpoints.load(), ("Checkpoint(step=2", "in all}")),
-        (agent.inputs(episode), ("Inputs(obs=", f"action=float32[1, {T}, 3]")),
+        (agent.episode_inputs(episode), ("Inputs(obs=", f"action=float32[1, {T}, 3]")),
     ):
         text = repr(value)
         assert [part for part in parts if part not in text] == [], text

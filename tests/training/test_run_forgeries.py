@@ -25,7 +25,7 @@ from wmtk.datasets.storage import atomic
 from wmtk.envs import resolve
 from wmtk.errors import WmtkError
 from wmtk.runs.config_file import sealed
-from wmtk.runs.listing import runs_under
+from wmtk.runs.listing import list_runs
 from wmtk.training.model_stage import train_model
 from wmtk.training.online.train import online
 from wmtk.training.policy_stage import train_policy
@@ -209,7 +209,7 @@ def judge(run: Path, kind: str, episode: Any, catch: Path, run_wmtk: Any, *, tra
         with suppress(WmtkError):  # its spaces may be others
             use(model, episode)
     assert outcome == "works" or str(run) in said, f"it names no file: {said}"
-    listed = [line.path for line in runs_under(run)]
+    listed = [line.path for line in list_runs(run)]
     assert listed == ([run] if os.path.lexists(run / "run.json") else [])
     for name, command in commands(run, kind, catch).items() if train else ():
         done = run_wmtk(*command)

@@ -14,9 +14,9 @@ from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.errors import ConfigError, RunError, SchemaMismatchError
-from wmtk.runs.listing import runs_under
+from wmtk.runs.listing import list_runs
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_tensors import module_tensors
+from wmtk.runs.state_dict import module_state
 from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
@@ -63,7 +63,7 @@ def test_a_test_at_the_end_changes_nothing_that_is_learned(model_run, tmp_path) 
     lines = [json.loads(x) for x in (run.path / "metrics.jsonl").read_text().splitlines()]
     tests = [line for line in lines if "eval/return" in line]
     assert [line["step"] for line in tests] == [2, 4]
-    assert [line.measure for line in runs_under(run.path)] == ["return"]
+    assert [line.measure for line in list_runs(run.path)] == ["return"]
 
 
 def test_stopping_anywhere_and_going_on_is_no_difference(model_run, tmp_path) -> None:
@@ -78,7 +78,7 @@ def test_the_model_stays_as_it_was(model_run, tmp_path) -> None:
     before = wmtk.load(model_run)
     run = train_policy(model_run, tmp_path / "run", steps=4)
     after = run.checkpoints.load().tensors
-    for name, tensor in module_tensors("model", before.model).items():
+    for name, tensor in module_state("model", before.model).items():
         assert torch.equal(after[name], tensor), name
     assert run.about["model"]["hash"] == before.hash
     assert run.about["model"]["step"] == before.step == 2

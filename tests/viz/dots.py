@@ -84,7 +84,7 @@ class DotModel:
     gamma: float | None = 0.9
     policy_horizon: int = 15
 
-    def prepared(self, batch: Batch) -> Batch:
+    def preprocess(self, batch: Batch) -> Batch:
         return batch
 
     def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:

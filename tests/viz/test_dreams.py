@@ -28,10 +28,10 @@ GAMMA = 0.9
 class Walker(DotModel):
     """Always goes right; its critic says how far it has come."""
 
-    def judge(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
+    def value_of(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
         return stoch.argmax(-1).astype(np.float32)
 
-    def dream(
+    def rollout_policy(
         self,
         batch: Batch,
         *,

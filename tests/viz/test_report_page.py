@@ -37,10 +37,10 @@ class Dots(DotModel):
     def decode(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
         return {"image": draw(stoch.argmax(-1))}
 
-    def judge(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
+    def value_of(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
         return stoch.argmax(-1).astype(np.float32)
 
-    def dream(
+    def rollout_policy(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, **_: Any
     ) -> PolicyRollout:
         """It goes right."""

@@ -48,8 +48,8 @@ class _InTurns:
     def policy_horizon(self) -> int:
         return self._model.policy_horizon
 
-    def prepared(self, batch: Batch) -> Batch:
-        return self._model.prepared(batch)
+    def preprocess(self, batch: Batch) -> Batch:
+        return self._model.preprocess(batch)
 
     def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
         self._job.check()

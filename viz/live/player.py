@@ -156,7 +156,7 @@ class Play:
         """The actor that was chosen, or a person where that one is not there."""
         world, actor = self._world, self._settings.actor
         assert world is not None
-        if actor == "policy" and (world.dreamer is None or not world.dreamer.acts):
+        if actor == "policy" and (world.dreamer is None or not world.dreamer.has_actor):
             return "person"
         return "person" if actor == "recorded" and world.recording is None else actor
 
@@ -309,7 +309,7 @@ class Play:
         assert world is not None
         look = None
         if world.dreamer is not None and moment.mind is not None:
-            look = world.dreamer.look(world.forced(moment, self._forced))
+            look = world.dreamer.predict(world.forced(moment, self._forced))
         self._show(moment, look)
 
     def _show(self, moment: Step, look: Prediction | None) -> None:
@@ -374,7 +374,7 @@ class Play:
             dream=world.dreamer is not None,
             real=world.real is not None,
             recording=world.recording is not None,
-            policy=world.dreamer is not None and world.dreamer.acts,
+            policy=world.dreamer is not None and world.dreamer.has_actor,
             latent=world.dreamer.latent if world.dreamer is not None else "",
             saves=self._recorder is not None
             and world.real is not None

@@ -84,13 +84,13 @@ class Session:
             truth, batch = self.recording.obs(0), self.recording.seen
         if self.dreamer is None:
             return Step("start", None, truth=truth), None
-        truth = None if truth is None else self.dreamer.prepared(truth)
+        truth = None if truth is None else self.dreamer.preprocess(truth)
         if batch is not None:
-            mind = self.dreamer.see(batch, [self.seed])
+            mind = self.dreamer.observe(batch, [self.seed])
         else:
-            mind = self.dreamer.open([self.seed], temperature)
+            mind = self.dreamer.initial_state([self.seed], temperature)
         mind = spread(mind, futures)
-        look = self.dreamer.look(mind)
+        look = self.dreamer.predict(mind)
         seen = batch is not None
         return _moment("start", None, mind, None, look, truth=truth, synced=seen), look
 
@@ -125,14 +125,14 @@ class Session:
             truth, reward = self.recording.obs(step), self.recording.reward(step)
         if self.dreamer is None or moment.mind is None:
             return Step(by, actions, truth=truth, true_reward=reward), None, episode
-        truth = None if truth is None else self.dreamer.prepared(truth)
-        reward = None if reward is None else self.dreamer.learned(reward)
+        truth = None if truth is None else self.dreamer.preprocess(truth)
+        reward = None if reward is None else self.dreamer.transform_reward(reward)
         before = spread(self.forced(moment, forced), len(actions))
         free = self.dreamer.step(
             before, actions, seed=[self.seed, dice, step], temperature=temperature
         )
         mind = with_codes(free, forced)
-        look = self.dreamer.look(mind)
+        look = self.dreamer.predict(mind)
         kept = free if forced else None
         made = _moment(by, actions, mind, kept, look, truth=truth, true_reward=reward)
         return made, look, episode
@@ -142,9 +142,9 @@ class Session:
         assert self.dreamer is not None
         assert self.real is not None
         assert moment.mind is not None
-        mind = self.dreamer.see(self.real.recent(), [self.seed, self.real.steps])
+        mind = self.dreamer.observe(self.real.recent(), [self.seed, self.real.steps])
         mind = spread(mind, len(moment.mind.deter))
-        look = self.dreamer.look(mind)
+        look = self.dreamer.predict(mind)
         made = _moment(
             moment.by,
             moment.action,

@@ -18,7 +18,7 @@ from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.rssm import State
 from wmtk.models.world_model import WorldModel
 from wmtk.observations import ObsCodec
-from wmtk.runs.state_tensors import random_tensors, restore_random
+from wmtk.runs.state_dict import load_rng_state, rng_state
 from wmtk.spaces import flatten_value
 
 Observation = Mapping[str, NDArray[Any]]  # leaves by key
@@ -60,7 +60,7 @@ class ActorPolicy:
         self._is_first = torch.zeros(0, dtype=torch.bool, device=self._device)
         with _preserved_randomness():
             torch.manual_seed(int(np.random.SeedSequence(list(seed)).generate_state(1)[0]))
-            self._random = random_tensors()
+            self._random = rng_state()
 
     def __repr__(self) -> str:
         return (
@@ -90,13 +90,13 @@ class ActorPolicy:
         seen = {key: self._stacked(key, obs) for key in self.schema.obs}
         before = State(*(part[rows] for part in self._state))
         with _preserved_randomness():
-            restore_random(self._random)
+            load_rng_state(self._random)
             embed = self.model.encode(seen)[:, 0]
             state = self.model.rssm.observe_step(
                 before, self._action[rows], embed, self._is_first[rows]
             )
             action = self.behavior.act(state.feat, sample=self.sample)
-            self._random = random_tensors()
+            self._random = rng_state()
         for kept, new in zip(self._state, state, strict=True):
             kept[rows] = new
         self._action[rows] = action
@@ -129,8 +129,8 @@ class ActorPolicy:
 @contextmanager
 def _preserved_randomness() -> Iterator[None]:
     """Within, random numbers may be drawn that nobody else misses."""
-    before = random_tensors()
+    before = rng_state()
     try:
         yield
     finally:
-        restore_random(before)
+        load_rng_state(before)

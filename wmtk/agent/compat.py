@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from wmtk.models.world_model import WorldModel
-from wmtk.runs.state_tensors import restore_module, restore_optimizer
+from wmtk.runs.state_dict import load_module_state, load_optimizer_state
 
 _BIAS, _NORM = "rssm.cell.linear.bias", "rssm.cell.norm.weight"
 _ADAM = "adam/model/"
@@ -19,9 +19,9 @@ def restore_world_model(
 ) -> None:
     """Load the weights of a world model and, with `adam`, the moments of its optimizer."""
     tensors = with_cell_bias(model, tensors)
-    restore_module("model", model, tensors)
+    load_module_state("model", model, tensors)
     if adam is not None:
-        restore_optimizer("adam/model", adam, tensors)
+        load_optimizer_state("adam/model", adam, tensors)
 
 
 def with_cell_bias(model: WorldModel, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

@@ -34,7 +34,7 @@ class ActorIntrospector:
         ).numpy()
         return array
 
-    def prepared(self, obs: Observation) -> Observation:
+    def preprocess(self, obs: Observation) -> Observation:
         return self._policy.observations(obs)
 
     @torch.no_grad()

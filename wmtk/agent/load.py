@@ -21,7 +21,7 @@ from wmtk.agent.compat import restore_world_model
 from wmtk.agent.device import choose_device
 from wmtk.agent.open_loop import open_loop
 from wmtk.agent.outputs import OpenLoop, PolicyRollout, Posterior
-from wmtk.agent.policy_rollout import dream
+from wmtk.agent.policy_rollout import rollout_policy
 from wmtk.agent.predictions import decoded, observe_batch, predict_batch
 from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.datasets import Batch, Dataset, Episode
@@ -35,7 +35,7 @@ from wmtk.reprs import brief_repr
 from wmtk.runs.checkpoint import Checkpoint
 from wmtk.runs.model_spaces import spaces_of
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_tensors import naming, restore_module
+from wmtk.runs.state_dict import checkpoint_errors, load_module_state
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class LoadedModel:
         self.actions = ActionCodec(self.schema.action)
         self.step, self.hash = saved.step, saved.hash
         self.model = WorldModel(self.config.model, self.observations.specs, self.actions.size)
-        with naming(saved.path):
+        with checkpoint_errors(saved.path):
             restore_world_model(self.model, saved.tensors)
         self.model.to(self.device).eval()
 
@@ -82,28 +82,28 @@ class LoadedModel:
         """Refuse a dataset whose spaces are not the model's."""
         require_fit(self.data_schema, dataset.schema, f"{self.run.path} and {dataset.path}")
 
-    def prepared(self, batch: Batch) -> Batch:
+    def preprocess(self, batch: Batch) -> Batch:
         """Windows with observations as the model sees them, to compare with what it shows."""
         return replace(batch, obs=self.observations(batch.obs))
 
-    def inputs(self, episode: Episode) -> Inputs:
+    def episode_inputs(self, episode: Episode) -> Inputs:
         """An episode as a batch of one."""
         require_episode(self.data_schema, episode)
-        return self.inputs_of(whole_episode(episode))
+        return self.batch_inputs(whole_episode(episode))
 
-    def inputs_of(self, batch: Batch) -> Inputs:
+    def batch_inputs(self, batch: Batch) -> Inputs:
         """Windows as tensors."""
         return to_inputs(batch, self.observations, self.actions, self.device)
 
     @torch.no_grad()
     def encode(self, episode: Episode) -> NDArray[np.float32]:
         """The embeddings of what is seen: (T+1, E)."""
-        return _numpy(self.model.encode(self.inputs(episode).obs)[0])
+        return _numpy(self.model.encode(self.episode_inputs(episode).obs)[0])
 
     @torch.no_grad()
     def observe(self, episode: Episode) -> State:
         """The posterior states of an episode: (1, T+1, …)."""
-        return self.model.observe(self.inputs(episode))
+        return self.model.observe(self.episode_inputs(episode))
 
     @torch.no_grad()
     def reconstruct(self, episode: Episode) -> dict[str, NDArray[Any]]:
@@ -138,7 +138,11 @@ class LoadedModel:
                 "Choose a longer episode or a shorter horizon.",
             )
         _, imagined = open_loop(
-            self.model, self.inputs(episode), context=context, horizon=horizon, samples=samples
+            self.model,
+            self.episode_inputs(episode),
+            context=context,
+            horizon=horizon,
+            samples=samples,
         )
         feat = imagined.feat
         return EpisodePrediction(
@@ -160,13 +164,13 @@ class LoadedModel:
 
     def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
         """What the model makes of windows that it sees whole, for metrics and pictures."""
-        return observe_batch(self.model, self.inputs_of(batch), seed)
+        return observe_batch(self.model, self.batch_inputs(batch), seed)
 
     def predict_batch(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
     ) -> OpenLoop:
         """What the model expects after the first rows of windows, with the recorded actions."""
-        return predict_batch(self.model, self.inputs_of(batch), context, horizon, samples, seed)
+        return predict_batch(self.model, self.batch_inputs(batch), context, horizon, samples, seed)
 
     @torch.no_grad()
     def decode(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -206,8 +210,8 @@ class LoadedAgent(LoadedModel):
             self.explorer = ActorCritic(feat_size, actions, settings.layers, settings.units)
         for name, behavior in {TASK: self.behavior, EXPLORER: self.explorer}.items():
             if behavior is not None:
-                with naming(saved.path):
-                    restore_module(name, behavior, saved.tensors)
+                with checkpoint_errors(saved.path):
+                    load_module_state(name, behavior, saved.tensors)
                 behavior.to(self.device).eval()
 
     @property
@@ -242,12 +246,12 @@ class LoadedAgent(LoadedModel):
         return _numpy(self.behavior.critic(state.feat).squeeze(-1))
 
     @torch.no_grad()
-    def judge(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
+    def value_of(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
         """The same of states given as arrays (…, D) and (…, Z)."""
         feat = torch.from_numpy(np.concatenate([deter, stoch], -1, dtype=np.float32))
         return _numpy(self.behavior.critic(feat.to(self.device)).squeeze(-1))
 
-    def dream(
+    def rollout_policy(
         self,
         batch: Batch,
         *,
@@ -258,11 +262,11 @@ class LoadedAgent(LoadedModel):
         seed: int = 0,
     ) -> PolicyRollout:
         """The first rows of windows are seen; then the actor plays on inside of the model."""
-        return dream(
+        return rollout_policy(
             self.model,
             self.behavior,
             self.actions,
-            self.inputs_of(batch),
+            self.batch_inputs(batch),
             context=context,
             horizon=horizon,
             samples=samples,

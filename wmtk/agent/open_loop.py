@@ -61,7 +61,7 @@ class Windows(NamedTuple):
         """
         return _draw(*self)
 
-    def film(self) -> list[Picture]:
+    def video(self) -> list[Picture]:
         """The same step by step, with the windows side by side."""
         N, T = self.shown.shape
         return [

@@ -11,11 +11,11 @@ from wmtk.agent.predictions import decoded
 from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.runs.state_tensors import fork_rng
+from wmtk.runs.state_dict import fork_rng
 
 
 @torch.no_grad()
-def dream(
+def rollout_policy(
     model: WorldModel,
     behavior: ActorCritic,
     actions: ActionCodec,

@@ -14,7 +14,7 @@ from wmtk.agent.outputs import Floats, OpenLoop, Posterior
 from wmtk.models.conv import to_bytes
 from wmtk.models.distributions import Binary, Categorical, Gaussian
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.runs.state_tensors import fork_rng
+from wmtk.runs.state_dict import fork_rng
 
 
 @torch.no_grad()

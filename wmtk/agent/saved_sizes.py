@@ -16,7 +16,7 @@ from wmtk.models.actions import actions_of
 from wmtk.models.world_model import WorldModel
 from wmtk.runs.model_spaces import spaces_of
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_tensors import naming, require_shapes
+from wmtk.runs.state_dict import checkpoint_errors, require_shapes
 from wmtk.runs.training_config import TrainingConfig
 
 
@@ -28,7 +28,7 @@ def require_saved_sizes(run: Run, config: TrainingConfig, which: str = "latest")
     try:
         schema, observations = spaces_of(run, config)
         size, actions = ActionCodec(schema.action).size, actions_of(schema.action)
-        with torch.device("meta"), naming(run.checkpoints.folder):
+        with torch.device("meta"), checkpoint_errors(run.checkpoints.folder):
             model = WorldModel(config.model, observations.specs, size)
             saved = {name: torch.empty(shape) for name, shape in shapes.items()}
             full = with_cell_bias(model, saved)

@@ -19,7 +19,7 @@ from wmtk.datasets import Batch, Schema
 from wmtk.errors import RunError
 from wmtk.models.distributions import Categorical, Gaussian
 from wmtk.models.rssm import State
-from wmtk.runs.state_tensors import fork_rng
+from wmtk.runs.state_dict import fork_rng
 
 
 class ModelStepper:
@@ -43,25 +43,25 @@ class ModelStepper:
         return self._model.config.rssm.latent
 
     @property
-    def acts(self) -> bool:
+    def has_actor(self) -> bool:
         """Whether there is an actor."""
         return self._behavior is not None
 
     # --- where dreams begin ---
 
     @torch.no_grad()
-    def see(self, batch: Batch, seed: Sequence[int]) -> LatentState:
+    def observe(self, batch: Batch, seed: Sequence[int]) -> LatentState:
         """The states after the last row of windows (N, T, …) that are seen whole."""
         with fork_rng(_number(seed)):
-            states = self._model.observe(self.loaded.inputs_of(batch))
+            states = self._model.observe(self.loaded.batch_inputs(batch))
         return self._mind(states.at(-1))
 
-    def prepared(self, obs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    def preprocess(self, obs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """Observations as the model sees them, to show beside its own."""
         return self.loaded.observations(obs)
 
     @torch.no_grad()
-    def open(self, seed: Sequence[int], temperature: float = 1.0) -> LatentState:
+    def initial_state(self, seed: Sequence[int], temperature: float = 1.0) -> LatentState:
         """The first state of an episode that the model makes up."""
         nothing = torch.zeros(1, self.loaded.actions.size, device=self._device)
         return self._following(self._model.rssm.initial(1), nothing, seed, temperature)
@@ -95,12 +95,12 @@ class ModelStepper:
 
     # --- looking ---
 
-    def learned(self, reward: float) -> float:
+    def transform_reward(self, reward: float) -> float:
         """A reward of the task in the unit in which the model expects rewards."""
         return float(self._model.transformed(torch.tensor(reward)))
 
     @torch.no_grad()
-    def look(self, mind: LatentState) -> Prediction:
+    def predict(self, mind: LatentState) -> Prediction:
         """Everything that the model says of states."""
         model, state = self._model, self._state(mind)
         feat, stats = state.feat, model.rssm.prior(state.deter)

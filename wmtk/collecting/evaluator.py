@@ -98,9 +98,9 @@ def evaluate_policy(
 
     Each of `envs` environments plays its share of them to the end, so that short ones do not count
     more; everything else is as in `collect_episodes`. With the policy's `mind` the critic's value
-    is compared with the real return, and `record` keeps the first episode of the first environment. A task
-    without a time limit is cut after `longest` steps, by default LONGEST_EPISODE. Ctrl-C ends it
-    with the episodes that are whole.
+    is compared with the real return, and `record` keeps the first episode of the first environment.
+    A task without a time limit is cut after `longest` steps, by default LONGEST_EPISODE. Ctrl-C
+    ends it with the episodes that are whole.
     """
     if min(episodes, envs) < 1:
         raise UsageError("An evaluation takes at least one episode, in one environment.")

@@ -31,7 +31,7 @@ class PolicyIntrospector(Protocol):
     def transformed(self, rewards: Floats) -> Floats:
         """Rewards of the task in the unit of `values` and `rewards`."""
 
-    def prepared(self, obs: Observation) -> Observation:
+    def preprocess(self, obs: Observation) -> Observation:
         """Observations (T, …) of the task as the model sees them."""
 
     def images(self, slots: Sequence[int]) -> Mapping[str, NDArray[np.uint8]]:
@@ -99,7 +99,7 @@ class RecordingPolicy:
     def recording(self, episode: Episode, values: Floats) -> Recording:
         """What was seen and thought in the recorded slot's episode, which `finish` has seen."""
         self._record = False
-        seen = self._mind.prepared(episode.obs)
+        seen = self._mind.preprocess(episode.obs)
         return Recording(
             episode,
             self.name,

@@ -141,7 +141,7 @@ def _mean(returns: Any) -> MeanReturn | None:
 # --- comparing ---
 
 
-def last_test(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def last_evaluation(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The newest report of episodes that were played to test a policy."""
     tests = [report for report in reports if report.get("eval/return") is not None]
     return tests[-1] if tests else None
@@ -154,7 +154,7 @@ def compare_run(run: Run) -> ReturnComparison | None:
         if baselines.data is None:
             return None
         return compare_return(baselines.data, dataclasses.replace(baselines, data=None))
-    test = last_test(read_metrics(run.path))
+    test = last_evaluation(read_metrics(run.path))
     if test is None:
         return None
     low, high = (test.get(f"eval/return_{name}") for name in ("low", "high"))

@@ -19,7 +19,7 @@ _SEAL = b"# sha256 "
 _ADVICE = b": change settings with --resume --set NAME=VALUE, not in this file\n"
 
 
-def write_settings(config: TrainingConfig) -> bytes:
+def dump_config(config: TrainingConfig) -> bytes:
     """The content of config.yaml."""
     return sealed(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False).encode())
 
@@ -29,7 +29,7 @@ def sealed(body: bytes) -> bytes:
     return _SEAL + hashlib.sha256(body).hexdigest().encode() + _ADVICE + body
 
 
-def read_settings(path: Path, *, has_checksum: bool) -> TrainingConfig:
+def load_config(path: Path, *, has_checksum: bool) -> TrainingConfig:
     """The settings in a file. Those of older runs have no checksum."""
     data = read_file(path)
     start, _, body = data.partition(b"\n")

@@ -13,14 +13,14 @@ from wmtk.datasets.storage import atomic
 from wmtk.errors import WmtkError
 from wmtk.runs.baselines import compare_run
 from wmtk.runs.metrics_log import read_metrics
-from wmtk.runs.replay import played
+from wmtk.runs.replay import replay_steps
 from wmtk.runs.run_directory import Run
 
 INSIDE = {"checkpoints", "tensorboard", "pictures", "videos", "report"}  # of a run: nothing below
 
 
 @dataclass(frozen=True)
-class RunLine:
+class RunSummary:
     """What a run directory says of itself."""
 
     path: Path
@@ -37,9 +37,9 @@ class RunLine:
     problem: str = ""  # what is wrong with a damaged one
 
 
-def runs_under(folder: Path) -> list[RunLine]:
+def list_runs(folder: Path) -> list[RunSummary]:
     """All runs below a folder, or the one that it is, in the order of their names."""
-    return [line_of(path) for path in sorted(_found(folder))]
+    return [summarize_run(path) for path in sorted(_found(folder))]
 
 
 def _found(folder: Path) -> Iterator[Path]:
@@ -50,18 +50,18 @@ def _found(folder: Path) -> Iterator[Path]:
         folders[:] = [f for f in folders if f[0] != "." and f not in INSIDE and "zarr" not in f]
 
 
-def line_of(path: Path) -> RunLine:
+def summarize_run(path: Path) -> RunSummary:
     """What a run is; one of which any file cannot be read is damaged."""
     try:
         run = Run(path)
         measure, last, best = _score(run)
-        return RunLine(
+        return RunSummary(
             path=path,
             kind=run.kind,
             state=_state(run),
             task=str(run.about["env"].get("task", "")),
             updates=run.step,
-            steps=played(path) if run.kind == "online" else None,
+            steps=replay_steps(path) if run.kind == "online" else None,
             last=last,
             best=best,
             measure=measure,
@@ -70,7 +70,7 @@ def line_of(path: Path) -> RunLine:
         )
     except (WmtkError, OSError) as error:
         problem = error.message if isinstance(error, WmtkError) else str(error)
-        return RunLine(path, "?", "damaged", "", 0, None, None, None, "", "", problem=problem)
+        return RunSummary(path, "?", "damaged", "", 0, None, None, None, "", "", problem=problem)
 
 
 def _state(run: Run) -> str:
@@ -83,7 +83,7 @@ def _state(run: Run) -> str:
         return "begun"
     done = run.step >= state.steps and not state.owes_test
     if run.kind == "online":
-        done = done and played(run.path) >= (state.agent_steps or 0)
+        done = done and replay_steps(run.path) >= (state.agent_steps or 0)
     return "finished" if done else "stopped"
 
 

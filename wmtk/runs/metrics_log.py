@@ -50,7 +50,7 @@ class MetricsLog:
         """A picture (H, W, 3) of bytes."""
         self._board.add_image(name, picture, step, dataformats="HWC")
 
-    def film(self, step: int, name: str, frames: Sequence[NDArray[Any]]) -> None:
+    def video(self, step: int, name: str, frames: Sequence[NDArray[Any]]) -> None:
         """Pictures (H, W, 3) of bytes, one after the other, as TensorBoard plays them: a GIF."""
         from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
 

@@ -72,17 +72,17 @@ class Replay:
         pass
 
 
-def replay_of(folder: Path) -> Dataset:
+def open_replay(folder: Path) -> Dataset:
     """The replay of an online run, for reading."""
     return Dataset.open(folder / DATASET)
 
 
-def was_played(folder: Path) -> bool:
+def has_replay(folder: Path) -> bool:
     """Whether a run directory has episodes of its own."""
-    return (folder / DATASET).exists() and len(replay_of(folder)) > 0
+    return (folder / DATASET).exists() and len(open_replay(folder)) > 0
 
 
-def played(folder: Path) -> int:
+def replay_steps(folder: Path) -> int:
     """How many steps a run has played, in whole episodes."""
     return _read(folder / LEDGER).steps
 

@@ -19,7 +19,7 @@ from typing import Any
 from wmtk.datasets.storage import atomic
 from wmtk.errors import RunError, WmtkError
 from wmtk.runs.checkpoint import Checkpoints
-from wmtk.runs.config_file import read_settings, write_settings
+from wmtk.runs.config_file import dump_config, load_config
 from wmtk.runs.records import FORMAT, RunRecord, TrainingState
 from wmtk.runs.training_config import TrainingConfig
 from wmtk.version import code_version
@@ -64,7 +64,7 @@ class Run:
         )
         with atomic.staged(path) as folder, atomic.translate_os_errors(path):
             folder.mkdir()
-            atomic.write_file(folder / "config.yaml", write_settings(config))
+            atomic.write_file(folder / "config.yaml", dump_config(config))
             atomic.write_file(folder / "run.json", atomic.json_bytes(document, indent=1))
             atomic.sync(folder)
         return cls(path)
@@ -111,13 +111,13 @@ class Run:
     @property
     def settings(self) -> TrainingConfig:
         """The settings in config.yaml."""
-        return read_settings(self.path / "config.yaml", has_checksum=self._record.sealed_config)
+        return load_config(self.path / "config.yaml", has_checksum=self._record.sealed_config)
 
     def config(self) -> dict[str, Any]:
         """The settings as plain data."""
         return self.settings.model_dump(mode="json")
 
-    def change_config(self, config: TrainingConfig) -> dict[str, tuple[Any, Any]]:
+    def update_config(self, config: TrainingConfig) -> dict[str, tuple[Any, Any]]:
         """Continue with other settings; the checkpoints keep those they were made with.
 
         Returns the old and the new value of each setting that changes, by dotted name.
@@ -125,10 +125,10 @@ class Run:
         changed = self.settings.diff(config)
         if changed:
             with atomic.translate_os_errors(self.path):
-                atomic.replace_file(self.path / "config.yaml", write_settings(config))
+                atomic.replace_file(self.path / "config.yaml", dump_config(config))
         return changed
 
-    def note_command(self) -> None:
+    def append_command(self) -> None:
         """Add the command that is running to command.txt."""
         with (
             atomic.translate_os_errors(self.path),
@@ -137,7 +137,7 @@ class Run:
             file.write(f"{atomic.timestamp()}  {shlex.join(sys.argv)}\n")
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other processes from training in the same directory."""
         with atomic.FolderLock(self.path, exclusive=True) as granted:
             if not granted:

@@ -10,11 +10,11 @@ from wmtk.models.ensemble import Ensemble, transitions
 from wmtk.models.imagination import Trajectory
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.runs.state_tensors import (
-    module_tensors,
-    optimizer_tensors,
-    restore_module,
-    restore_optimizer,
+from wmtk.runs.state_dict import (
+    load_module_state,
+    load_optimizer_state,
+    module_state,
+    optimizer_state,
 )
 from wmtk.runs.training_config import EnsembleConfig
 from wmtk.training.health import require_finite
@@ -50,9 +50,9 @@ class EnsembleTrainer:
         return self.ensemble.judge(dream)
 
     def tensors(self) -> dict[str, Tensor]:
-        weights = module_tensors("ensemble", self.ensemble)
-        return weights | optimizer_tensors("adam/ensemble", self.optimizer.adam)
+        weights = module_state("ensemble", self.ensemble)
+        return weights | optimizer_state("adam/ensemble", self.optimizer.adam)
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        restore_module("ensemble", self.ensemble, tensors)
-        restore_optimizer("adam/ensemble", self.optimizer.adam, tensors)
+        load_module_state("ensemble", self.ensemble, tensors)
+        load_optimizer_state("adam/ensemble", self.optimizer.adam, tensors)

@@ -17,7 +17,7 @@ from wmtk.datasets.storage import atomic
 from wmtk.errors import DivergedError, EnvironmentFailedError, RunError
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_tensors import naming, random_tensors, restore_random
+from wmtk.runs.state_dict import checkpoint_errors, load_rng_state, rng_state
 from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.timing import Timer
 from wmtk.version import code_version
@@ -133,9 +133,9 @@ class Loop:
         if state is None:
             return
         saved = checkpoints.load()
-        with naming(saved.path):
+        with checkpoint_errors(saved.path):
             self._stage.restore(saved.tensors)
-            restore_random(saved.tensors)
+            load_rng_state(saved.tensors)
         self._sampler.restore(state.sampler.model_dump())
         self.step = saved.step
         self._owes_test = state.owes_test
@@ -147,7 +147,7 @@ class Loop:
         """Restore a run that is resumed, and take on its new settings; says what changes."""
         if resumed:
             self.restore()
-            for name, (old, new) in self._run.change_config(self._config).items():
+            for name, (old, new) in self._run.update_config(self._config).items():
                 self._watch.on_note(f"From now on {name} is {new}; it was {old}.")
 
     def run(self, steps: int) -> None:
@@ -262,7 +262,7 @@ class Loop:
             **self._feed.state(),
         }
         with self._parts.timed("saving"):
-            tensors = self._stage.tensors() | random_tensors()
+            tensors = self._stage.tensors() | rng_state()
             self._run.checkpoints.save(self.step, tensors, state, best=best)
 
 
@@ -318,7 +318,7 @@ def train(loop: Loop, run: Run, steps: int, *, resumed: bool) -> Run:
     """Run the loop in its directory; one in which nothing was learned is removed again."""
     with run_lock(run, lambda: resumed or loop.updates > 0):
         loop.begin(resumed=resumed)
-        run.note_command()
+        run.append_command()
         loop.run(steps)
     return run
 
@@ -327,7 +327,7 @@ def train(loop: Loop, run: Run, steps: int, *, resumed: bool) -> Run:
 def run_lock(run: Run, is_worth_keeping: Callable[[], bool]) -> Iterator[None]:
     """Keep others out of a run directory; if an error leaves it worthless, it is removed."""
     try:
-        with run.held():
+        with run.lock():
             yield
     except BaseException:
         if not is_worth_keeping():

@@ -14,7 +14,7 @@ from torch import Tensor
 from wmtk.agent.device import return_freed_memory
 from wmtk.errors import MemoryExhaustedError
 from wmtk.models.world_model import Inputs
-from wmtk.runs.state_tensors import fork_rng
+from wmtk.runs.state_dict import fork_rng
 from wmtk.runs.training_config import DataConfig
 from wmtk.training.model_trainer import ModelTrainer
 

@@ -22,7 +22,7 @@ from wmtk.runs.data_sources import identity, restore_sources
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.model_spaces import require_same_observations
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_tensors import fork_rng
+from wmtk.runs.state_dict import fork_rng
 from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.arguments import require_arguments
 from wmtk.training.loop import Callbacks, Loop, Report, existing_run, resolve_resumed, train
@@ -158,7 +158,7 @@ class ModelStage:
         for key, windows in found.items():
             picture = windows.picture()
             log.image(step, f"{side}/open_loop/{key}", picture)
-            log.film(step, f"{side}/open_loop_film/{key}", windows.film())
+            log.video(step, f"{side}/open_loop_video/{key}", windows.video())
             save_picture(self._run.path / "pictures", key, step, picture)
 
     def advice(self) -> str:

@@ -16,7 +16,7 @@ from wmtk.errors import CheckpointError
 from wmtk.models.rssm import State
 from wmtk.models.schedules import LAST
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.runs.state_tensors import module_tensors, optimizer_tensors
+from wmtk.runs.state_dict import module_state, optimizer_state
 from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.health import SpikeDetector, require_finite
 from wmtk.training.optim import Optimizer
@@ -128,8 +128,8 @@ class ModelTrainer:
     # --- saving ---
 
     def tensors(self) -> dict[str, Tensor]:
-        weights = module_tensors("model", self.model)
-        return weights | optimizer_tensors("adam/model", self.optimizer.adam) | self._scale()
+        weights = module_state("model", self.model)
+        return weights | optimizer_state("adam/model", self.optimizer.adam) | self._scale()
 
     def _scale(self) -> dict[str, Tensor]:
         scaler = self.optimizer.scaler

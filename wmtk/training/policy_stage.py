@@ -27,9 +27,9 @@ from wmtk.runs.checkpoint import Checkpoint
 from wmtk.runs.data_sources import identity, restore_sources
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.model_spaces import require_same_observations, spaces_of
-from wmtk.runs.replay import replay_of, was_played
+from wmtk.runs.replay import has_replay, open_replay
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_tensors import module_tensors, naming
+from wmtk.runs.state_dict import checkpoint_errors, module_state
 from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.arguments import require_arguments
 from wmtk.training.loop import (
@@ -161,8 +161,8 @@ def data_of(run: Run) -> list[Source]:
                 "Name the datasets to start from after the run.",
             )
         found.append(source)
-    if run.kind == "online" and was_played(run.path):
-        found.append(Source(replay_of(run.path)))
+    if run.kind == "online" and has_replay(run.path):
+        found.append(Source(open_replay(run.path)))
     return found
 
 
@@ -197,7 +197,7 @@ def frozen_model(
     model = WorldModel(config.model, specs, codec.size).to(device)
     model.requires_grad_(False).eval()
     set_up(model, device, config.precision, compiled=config.compile)  # as in its own training
-    with naming(saved.path):
+    with checkpoint_errors(saved.path):
         restore_world_model(model, saved.tensors)
     return model
 
@@ -255,7 +255,7 @@ class PolicyStage:
         return " ".join(f"--set behavior.{name}.lr={rate / 3:.1g}" for name, rate in rates)
 
     def tensors(self) -> dict[str, Tensor]:
-        return module_tensors("model", self._model) | self.trainer.tensors()
+        return module_state("model", self._model) | self.trainer.tensors()
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         restore_world_model(self._model, tensors)

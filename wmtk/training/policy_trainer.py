@@ -17,12 +17,12 @@ from wmtk.models.imagination import StartStates, Trajectory
 from wmtk.models.rssm import State
 from wmtk.models.schedules import value
 from wmtk.models.world_model import Inputs, WorldModel
-from wmtk.runs.state_tensors import (
-    module_tensors,
-    optimizer_tensors,
-    restore_module,
-    restore_optimizer,
-    saved_count,
+from wmtk.runs.state_dict import (
+    load_count,
+    load_module_state,
+    load_optimizer_state,
+    module_state,
+    optimizer_state,
 )
 from wmtk.runs.training_config import BehaviorConfig
 from wmtk.training.ensemble_trainer import EnsembleTrainer
@@ -191,17 +191,17 @@ class _Learner:
 
     def tensors(self) -> dict[str, Tensor]:
         return {
-            **module_tensors(self._name, self.behavior),
-            **optimizer_tensors(f"adam/{self._prefix('_')}actor", self.actor.adam),
-            **optimizer_tensors(f"adam/{self._prefix('_')}critic", self.critic.adam),
+            **module_state(self._name, self.behavior),
+            **optimizer_state(f"adam/{self._prefix('_')}actor", self.actor.adam),
+            **optimizer_state(f"adam/{self._prefix('_')}critic", self.critic.adam),
             f"{self._name}_updates": torch.tensor(self._updates),
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        restore_module(self._name, self.behavior, tensors)
-        restore_optimizer(f"adam/{self._prefix('_')}actor", self.actor.adam, tensors)
-        restore_optimizer(f"adam/{self._prefix('_')}critic", self.critic.adam, tensors)
-        self._updates = saved_count(f"{self._name}_updates", tensors)
+        load_module_state(self._name, self.behavior, tensors)
+        load_optimizer_state(f"adam/{self._prefix('_')}actor", self.actor.adam, tensors)
+        load_optimizer_state(f"adam/{self._prefix('_')}critic", self.critic.adam, tensors)
+        self._updates = load_count(f"{self._name}_updates", tensors)
 
     def _prefix(self, end: str) -> str:
         """What tells its names from those of the task's."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from wmtk.runs.state_tensors import fork_rng, random_tensors, restore_random
+from wmtk.runs.state_dict import fork_rng, load_rng_state, rng_state
 
 
 class RngState:
@@ -15,14 +15,14 @@ class RngState:
 
     def __init__(self) -> None:
         """Begins where torch's generators are now."""
-        self._state = random_tensors()
+        self._state = rng_state()
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
         """Within, torch's generators are this stream."""
-        restore_random(self._state)
+        load_rng_state(self._state)
         yield
-        self._state = random_tensors()
+        self._state = rng_state()
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         return {f"stream/{name}/{key}": state for key, state in self._state.items()}
@@ -31,5 +31,5 @@ class RngState:
         start = f"stream/{name}/"
         saved = {key.removeprefix(start): x for key, x in tensors.items() if key.startswith(start)}
         with fork_rng():
-            restore_random(saved)  # raises if they are no states
+            load_rng_state(saved)  # raises if they are no states
         self._state |= saved

@@ -35,19 +35,19 @@ class Toy:
     opened = 0
 
     def __init__(self, schema: Any, *, acts: bool = True) -> None:
-        self.schema, self.acts = schema, acts
+        self.schema, self.has_actor = schema, acts
         self.loaded: Any = None
         self.seen_rows: list[int] = []
         Toy.opened += 1
 
-    def prepared(self, obs: Any) -> Any:
+    def preprocess(self, obs: Any) -> Any:
         return obs
 
-    def see(self, batch: Any, seed: list[int]) -> LatentState:
+    def observe(self, batch: Any, seed: list[int]) -> LatentState:
         self.seen_rows.append(batch.reward.shape[1])
         return LatentState(np.array([[0, 20]], np.float32), self._codes(1, seed))
 
-    def open(self, seed: list[int], temperature: float = 1.0) -> LatentState:
+    def initial_state(self, seed: list[int], temperature: float = 1.0) -> LatentState:
         return LatentState(np.array([[0, 40]], np.float32), self._codes(1, seed))
 
     def _codes(self, futures: int, seed: list[int]) -> Any:
@@ -67,7 +67,7 @@ class Toy:
     def act(self, mind: LatentState, *, seed: list[int], sample: bool = True) -> Any:
         return np.full(len(mind.deter), 2)
 
-    def learned(self, reward: float) -> float:
+    def transform_reward(self, reward: float) -> float:
         return reward
 
     def decode(self, mind: LatentState) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Toy:
             image[future, 4:8, : int(deter[0]) % 64 + 1] = 200
         return {"image": image}
 
-    def look(self, mind: LatentState) -> Prediction:
+    def predict(self, mind: LatentState) -> Prediction:
         if (mind.codes >= CLASSES).any():  # as a real model
             raise RuntimeError("Class values must be smaller than num_classes.")
         S = len(mind.deter)
@@ -87,7 +87,7 @@ class Toy:
             obs=self.decode(mind),
             reward=(mind.deter[:, 0] % 10 == 9).astype(np.float32),
             discount=np.full(S, 0.99, np.float32),
-            value=mind.deter[:, 1] / 10 if self.acts else None,
+            value=mind.deter[:, 1] / 10 if self.has_actor else None,
             prior=prior,
             entropy=np.full(S, VARIABLES * np.log(CLASSES), np.float32),
         )

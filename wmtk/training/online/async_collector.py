@@ -22,7 +22,7 @@ from wmtk.collecting.workers import process_started, starting_process
 from wmtk.datasets import Episode
 from wmtk.errors import EnvironmentFailedError
 from wmtk.models.world_model import WorldModel
-from wmtk.runs.state_tensors import fork_rng
+from wmtk.runs.state_dict import fork_rng
 
 
 @dataclass

@@ -13,7 +13,7 @@ from wmtk.datasets.schema_match import require_fit
 from wmtk.envs import ResolvedTask
 from wmtk.errors import RunError, UsageError
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_tensors import naming
+from wmtk.runs.state_dict import checkpoint_errors
 from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.online.agent_trainer import Agent
 
@@ -44,7 +44,7 @@ def take_over(agent: Agent, init: Path | None, run: Run | None) -> dict[str, obj
             f"{init} is not any more what the run was begun from: update {before['step']}.",
             "Start a new run.",
         )
-    with naming(saved.path):
+    with checkpoint_errors(saved.path):
         agent.take_over(saved)
     return {"run": str(init), "step": saved.step, "hash": saved.hash}
 

@@ -23,7 +23,7 @@ from wmtk.envs import ResolvedTask, resolve
 from wmtk.runs.baselines import store_baselines
 from wmtk.runs.data_sources import identity, pin_version, restore_sources
 from wmtk.runs.model_spaces import require_same_observations
-from wmtk.runs.replay import Replay, was_played
+from wmtk.runs.replay import Replay, has_replay
 from wmtk.runs.run_directory import Run
 from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.arguments import require_arguments
@@ -108,8 +108,8 @@ def online(
     for note in observations.notes:
         on_note(note)
     begun = run or Run.create(out, "online", config, about)
-    with run_lock(begun, lambda: run is not None or begun.step > 0 or was_played(out)):
-        begun.note_command()
+    with run_lock(begun, lambda: run is not None or begun.step > 0 or has_replay(out)):
+        begun.append_command()
         parts = Timer()
         replay = Replay(out, task, config.online.capacity)
         observer = ProgressTracker(begun, task.action_repeat, replay, parts, on_progress)

@@ -18,7 +18,7 @@ from wmtk.errors import CheckpointError
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def checkpoint_errors(path: Path) -> Iterator[None]:
     """Let errors about what a checkpoint holds name its file."""
     try:
         yield
@@ -26,12 +26,12 @@ def naming(path: Path) -> Iterator[None]:
         raise CheckpointError(f"{path}: {error.message}", error.hint) from error
 
 
-def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
+def module_state(prefix: str, module: nn.Module) -> dict[str, Tensor]:
     """A module's weights under a prefix."""
     return {f"{prefix}/{name}": value for name, value in module.state_dict().items()}
 
 
-def restore_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def load_module_state(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     start = f"{prefix}/"
     require_shapes(prefix, module, {name: tuple(value.shape) for name, value in tensors.items()})
     wanted = module.state_dict()
@@ -66,7 +66,7 @@ def _require_numbers(name: str, saved: Tensor, dtype: torch.dtype) -> None:
 _OTHER = "Go on from another checkpoint, or start a new run."
 
 
-def optimizer_tensors(prefix: str, adam: torch.optim.Adam) -> dict[str, Tensor]:
+def optimizer_state(prefix: str, adam: torch.optim.Adam) -> dict[str, Tensor]:
     """Adam's moments and step counts, by the position of their parameter."""
     return {
         f"{prefix}/{index}/{name}": value
@@ -75,7 +75,9 @@ def optimizer_tensors(prefix: str, adam: torch.optim.Adam) -> dict[str, Tensor]:
     }
 
 
-def restore_optimizer(prefix: str, adam: torch.optim.Adam, tensors: Mapping[str, Tensor]) -> None:
+def load_optimizer_state(
+    prefix: str, adam: torch.optim.Adam, tensors: Mapping[str, Tensor]
+) -> None:
     """Continue with saved moments: those of all parameters, of some, or none before an update."""
     parameters = [p for group in adam.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
@@ -103,7 +105,7 @@ def restore_optimizer(prefix: str, adam: torch.optim.Adam, tensors: Mapping[str,
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
-def saved_count(name: str, tensors: Mapping[str, Tensor]) -> int:
+def load_count(name: str, tensors: Mapping[str, Tensor]) -> int:
     """A saved number of updates."""
     found = tensors.get(name)
     if found is None or found.dtype != torch.int64 or found.shape != () or found < 0:
@@ -111,7 +113,7 @@ def saved_count(name: str, tensors: Mapping[str, Tensor]) -> int:
     return int(found)
 
 
-def random_tensors() -> dict[str, Tensor]:
+def rng_state() -> dict[str, Tensor]:
     """The states of torch's generators; nothing else is drawn from while training."""
     states = {"rng/cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
@@ -121,7 +123,7 @@ def random_tensors() -> dict[str, Tensor]:
     return states
 
 
-def restore_random(tensors: Mapping[str, Tensor]) -> None:
+def load_rng_state(tensors: Mapping[str, Tensor]) -> None:
     """Continue the generators of torch where they were saved."""
     setters = {"rng/cpu": torch.set_rng_state}
     if torch.cuda.is_available():
@@ -144,9 +146,9 @@ def restore_random(tensors: Mapping[str, Tensor]) -> None:
 @contextmanager
 def fork_rng(seed: int = 0) -> Iterator[None]:
     """Random numbers of a seed for what must not change those that training draws."""
-    before = random_tensors()
+    before = rng_state()
     torch.manual_seed(seed)
     try:
         yield
     finally:
-        restore_random(before)
+        load_rng_state(before)
