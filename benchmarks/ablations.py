@@ -32,7 +32,7 @@ MODEL = (
     "no-image-gradients",
 )
 POLICY = "no-policy-reinforce"
-WHOLE = "nothing left out"
+WHOLE = "full agent"
 SEED = 0
 
 

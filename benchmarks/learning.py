@@ -177,7 +177,7 @@ EXPERIMENTS |= {
 COMPARISONS = {
     "ablated-catch": (
         "Catch, online, without a part",
-        {"nothing left out": "online-catch"} | {part: f"online-catch-{part}" for part in LEFT_OUT},
+        {"full agent": "online-catch"} | {part: f"online-catch-{part}" for part in LEFT_OUT},
     )
 }
 
@@ -189,8 +189,8 @@ class Outcome:
     test: dict[str, Any]  # what `wmtk eval --json` says
     at: list[int]  # updates offline, agent steps online
     curve: Estimate  # of the return there
-    imagined: Estimate | None = None  # offline: what the critic expected, discounted
-    real: Estimate | None = None  # and what came, discounted
+    imagined: Estimate | None = None  # offline: the value of the first states
+    real: Estimate | None = None  # the discounted return
 
 
 class Lab:
@@ -306,14 +306,14 @@ def table_of(name: str, outcomes: Sequence[Outcome]) -> Table:
         "seed",
         "mean return (95% interval)",
         *(f"of random to {who}" for who in best),
-        "critic expected",
-        "came",
+        "critic's estimate",
+        "achieved",
         "minutes, one core",
     )
     others = "".join(f"; {who}: {value:g}" for who, value in {**known, **chosen.published}.items())
     note = (
-        f"{chosen.episodes} episodes each{others}. What the critic expected of their first states, "
-        "and what came, is discounted. Minutes on the clock, on a machine with other work."
+        f"{chosen.episodes} episodes each{others}. Critic's estimate: the mean value of the first "
+        "states; achieved: the mean discounted return. Minutes: wall-clock, on a shared machine."
     )
     table = Table(chosen.title, columns, note)
     for outcome in outcomes:

@@ -27,4 +27,4 @@ def test_every_ablation_of_the_table_trains_and_reports(tmp_path: Path) -> None:
     assert [name for name, cells in models.items() if "–" in cells] == ["no-discrete-latents"]
     assert len({tuple(cells) for cells in models.values()}) == 6  # each of them is another model
     policies = [name for name, count in rows if count == 6]
-    assert policies[-2:] == ["nothing left out", "no-policy-reinforce"]
+    assert policies[-2:] == ["full agent", "no-policy-reinforce"]
