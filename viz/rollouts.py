@@ -1,4 +1,4 @@
-"""Recorded windows beside what a model makes of them: seen, then imagined."""
+"""Recorded windows with the predictions of a model: open loop, reconstructed or under a policy."""
 
 from __future__ import annotations
 
@@ -9,32 +9,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wmtk.agent.load import LoadedAgent
 from wmtk.datasets import Batch
 from wmtk.stats import Numbers
-from wmtk.viz.evidence import Predictor, as_learned
+from wmtk.viz.draw.actions import ActionLook
+from wmtk.viz.evaluation.measurements import Predictor, in_model_units
 from wmtk.viz.metrics.endings import terminal_probability
+from wmtk.viz.metrics.rewards import expected_return
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """One window of T rows, of which the model saw the first `context`; S futures of the rest.
+    """One window of T rows, of which the model observes the first `context`, with S futures.
 
-    In the rows that it saw, `shown` has reconstructions, the same in each future. Where nothing is
-    known, numbers are NaN, and `truth` may end with the context.
+    Rows of the context hold reconstructions, equal in all futures. Unknown true numbers are NaN,
+    and `truth` may end with the context.
     """
 
     title: str
     context: int
     truth: Mapping[str, NDArray[Any]]  # each (T, …)
-    shown: Mapping[str, NDArray[Any]]  # each (S, T, …)
+    predicted: Mapping[str, NDArray[Any]]  # each (S, T, …)
     reward: Numbers  # (T,)
-    reward_shown: Numbers  # (S, T)
+    reward_predicted: Numbers  # (S, T)
     end: Numbers  # (T,), 1 where the task is over
-    end_shown: Numbers | None  # (S, T), the probability of that; None if it is not learned
-    models: tuple[str, ...] = ()  # whose futures these are, where they are of several models
-    value: Numbers | None = None  # (S, T), what a critic expects, where there is one
-    actions: tuple[str, ...] = ()  # in words, those that led to the rows of the first future
-    dream: bool = False  # a policy acts in imagination: there is no truth after the context
+    end_predicted: Numbers | None  # (S, T), its probability; None if it is not learned
+    models: tuple[str, ...] = ()  # the model of each future, if there are several models
+    value: Numbers | None = None  # (S, T), of the critic; None without one
+    actions: tuple[str, ...] = ()  # (T,), names of the actions that led to the rows of future 0
+    dream: bool = False  # a policy acts in imagination; there is no truth after the context
 
     @property
     def rows(self) -> int:
@@ -42,18 +45,20 @@ class Rollout:
 
     @property
     def samples(self) -> int:
-        return len(self.reward_shown)
+        return len(self.reward_predicted)
 
 
-def open_loop(
+def open_loop_rollouts(
     model: Predictor, batch: Batch, *, context: int, samples: int = 1, seed: int = 0
 ) -> list[Rollout]:
-    """Windows of which the model sees `context` rows and imagines the others."""
+    """Rollouts of windows (N, T, …): `context` rows are observed and the others imagined."""
     batch = model.preprocess(batch)
-    seen = model.observe_batch(batch, seed)
-    batch = as_learned(batch, seen)
+    posterior = model.observe_batch(batch, seed)
+    batch = in_model_units(batch, posterior)
     horizon = int(batch.reward.shape[1]) - context
-    ahead = model.predict_batch(batch, context=context, horizon=horizon, samples=samples, seed=seed)
+    prediction = model.predict_batch(
+        batch, context=context, horizon=horizon, samples=samples, seed=seed
+    )
 
     def joined(before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
         """(T, …) up to the context and (S, H, …) after it: (S, T, …)."""
@@ -65,28 +70,31 @@ def open_loop(
             batch,
             number,
             context,
-            {key: joined(seen.obs[key][number], ahead.obs[key][number]) for key in seen.obs},
-            joined(seen.reward[number], ahead.reward[number]),
-            joined(seen.discount[number], ahead.discount[number]),
+            {
+                key: joined(posterior.obs[key][number], prediction.obs[key][number])
+                for key in posterior.obs
+            },
+            joined(posterior.reward[number], prediction.reward[number]),
+            joined(posterior.discount[number], prediction.discount[number]),
             model.gamma,
         )
         for number in range(len(batch.reward))
     ]
 
 
-def reconstructions(model: Predictor, batch: Batch, seed: int = 0) -> list[Rollout]:
-    """Windows of which the model sees every row."""
+def reconstruction_rollouts(model: Predictor, batch: Batch, seed: int = 0) -> list[Rollout]:
+    """Rollouts of windows (N, T, …), of which the model observes every row."""
     batch = model.preprocess(batch)
-    seen = model.observe_batch(batch, seed)
-    batch = as_learned(batch, seen)
+    posterior = model.observe_batch(batch, seed)
+    batch = in_model_units(batch, posterior)
     return [
         _rollout(
             batch,
             number,
             int(batch.reward.shape[1]),
-            {key: rows[number][None] for key, rows in seen.obs.items()},
-            seen.reward[number][None],
-            seen.discount[number][None],
+            {key: rows[number][None] for key, rows in posterior.obs.items()},
+            posterior.reward[number][None],
+            posterior.discount[number][None],
             model.gamma,
         )
         for number in range(len(batch.reward))
@@ -94,18 +102,18 @@ def reconstructions(model: Predictor, batch: Batch, seed: int = 0) -> list[Rollo
 
 
 def side_by_side(rollouts: Sequence[Rollout], models: Sequence[str]) -> Rollout:
-    """The first futures of several models of the same window, as one rollout."""
+    """Merge the first futures of several models on the same window into one rollout."""
     first = rollouts[0]
-    ends = [rollout.end_shown for rollout in rollouts]
+    ends = [rollout.end_predicted for rollout in rollouts]
     known = [part[:1] for part in ends if part is not None]
     return replace(
         first,
-        shown={
-            key: np.concatenate([rollout.shown[key][:1] for rollout in rollouts])
-            for key in first.shown
+        predicted={
+            key: np.concatenate([rollout.predicted[key][:1] for rollout in rollouts])
+            for key in first.predicted
         },
-        reward_shown=np.concatenate([rollout.reward_shown[:1] for rollout in rollouts]),
-        end_shown=np.concatenate(known) if len(known) == len(ends) else None,
+        reward_predicted=np.concatenate([rollout.reward_predicted[:1] for rollout in rollouts]),
+        end_predicted=np.concatenate(known) if len(known) == len(ends) else None,
         models=tuple(models),
     )
 
@@ -114,21 +122,102 @@ def _rollout(
     batch: Batch,
     number: int,
     context: int,
-    shown: Mapping[str, NDArray[Any]],
+    predicted: Mapping[str, NDArray[Any]],
     reward: NDArray[Any],
     discount: NDArray[Any],
     gamma: float | None,
 ) -> Rollout:
-    """One window, without the rows that do not exist."""
+    """The rollout of one window, without rows that do not exist."""
     T = int(batch.mask[number].sum())
     first = int(batch.start[number])
     return Rollout(
         title=f"episode {batch.episode[number]}, steps {first} to {first + T - 1}",
         context=min(context, T),
         truth={key: rows[number, :T] for key, rows in batch.obs.items()},
-        shown={key: rows[:, :T] for key, rows in shown.items()},
+        predicted={key: rows[:, :T] for key, rows in predicted.items()},
         reward=batch.reward[number, :T].astype(np.float64),
-        reward_shown=reward[:, :T].astype(np.float64),
+        reward_predicted=reward[:, :T].astype(np.float64),
         end=batch.terminated[number, :T].astype(np.float64),
-        end_shown=None if gamma is None else terminal_probability(discount[:, :T], gamma),
+        end_predicted=None if gamma is None else terminal_probability(discount[:, :T], gamma),
     )
+
+
+@dataclass(frozen=True)
+class ImaginedEpisode:
+    """S rollouts of a policy inside of the model from one start."""
+
+    rollout: Rollout
+    imagined_return: Numbers  # (S,), discounted rewards plus the discounted value of the last row
+    value: Numbers  # (S,), of the first imagined row
+
+
+def policy_rollouts(
+    agent: LoadedAgent,
+    batch: Batch,
+    *,
+    horizon: int,
+    samples: int = 1,
+    sample: bool = False,
+    seed: int = 0,
+    actions: ActionLook | None = None,
+) -> list[ImaginedEpisode]:
+    """Imagine episodes with the policy of an agent, after observing windows (N, C, …).
+
+    Args:
+        agent: A model with an actor and a critic.
+        batch: The windows to start from.
+        horizon: Imagined steps.
+        samples: Futures S of each start.
+        sample: Whether to sample actions; otherwise the most likely ones are taken.
+        seed: Seed of latents and actions.
+        actions: Names of the actions.
+    """
+    C = int(batch.reward.shape[1])
+    look = actions or ActionLook(agent.schema.action)
+    batch = agent.preprocess(batch)
+    posterior = agent.observe_batch(batch, seed)
+    batch = in_model_units(batch, posterior)
+    values = agent.value_of(posterior.deter, posterior.stoch)  # (N, C)
+    dream = agent.rollout_policy(
+        batch, context=C, horizon=horizon, samples=samples, sample=sample, seed=seed
+    )
+    episodes = []
+    for number in range(len(batch.reward)):
+        first = int(batch.start[number])
+        reward = _joined(posterior.reward[number], dream.reward[number])
+        discount = _joined(posterior.discount[number], dream.discount[number])
+        rollout = Rollout(
+            title=f"episode {batch.episode[number]}, from step {first + C - 1}",
+            context=C,
+            truth={key: rows[number] for key, rows in batch.obs.items()},
+            predicted={
+                key: _joined(posterior.obs[key][number], dream.obs[key][number])
+                for key in posterior.obs
+            },
+            reward=_unknown_after(batch.reward[number], horizon),
+            reward_predicted=reward.astype(np.float64),
+            end=_unknown_after(batch.terminated[number], horizon),
+            end_predicted=None
+            if agent.gamma is None
+            else terminal_probability(discount, agent.gamma),
+            value=_joined(values[number], dream.value[number]).astype(np.float64),
+            actions=(*[""] * C, *(look.text(action) for action in dream.action[number, 0])),
+            dream=True,
+        )
+        imagined_return = expected_return(
+            dream.reward[number], dream.discount[number], dream.value[number]
+        )
+        episodes.append(
+            ImaginedEpisode(rollout, imagined_return, dream.value[number, :, 0].astype(np.float64))
+        )
+    return episodes
+
+
+def _joined(before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
+    """Concatenate (C, …), repeated S times, and (S, H, …) to (S, C+H, …)."""
+    start = np.broadcast_to(before, (len(after), *before.shape))
+    return np.concatenate([start, after], 1)
+
+
+def _unknown_after(rows: NDArray[Any], horizon: int) -> Numbers:
+    return np.concatenate([rows.astype(np.float64), np.full(horizon, np.nan)])

@@ -1,30 +1,31 @@
-"""Windows of recorded episodes to look at a model with: which ones, and their rows."""
+"""Windows of recorded episodes for evaluation: their choice, their rows, held-out episodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.datasets import Batch, Dataset, EpisodeTable
+from wmtk.datasets import Batch, Dataset, EpisodeTable, split
 from wmtk.errors import UsageError
 
 CONTEXT, HORIZON = 5, 45
 WINDOWS = 50
-# Windows that a model looks at together: few, for little memory, and for steps of play in between.
-AT_ONCE = 2
+AT_ONCE = 2  # windows in a batch: few, to save memory and to leave time for the live page
+DEFAULT_FRACTION = 0.1  # of episodes, which training holds out by default
 
 
 @dataclass(frozen=True)
 class Window:
-    """Rows of one episode, which it never leaves."""
+    """Consecutive rows of one episode."""
 
     episode: int  # index in the dataset
     start: int
-    rows: int  # fewer than asked for where the episode is short
+    rows: int  # fewer than requested if the episode is short
 
 
 def choose_windows(
@@ -37,32 +38,33 @@ def choose_windows(
     episodes: int | None = None,
     seed: int = 0,
 ) -> list[Window]:
-    """About `count` windows of `context` + `horizon` rows, spread over episodes and over time.
+    """Choose about `count` windows of `context` + `horizon` rows, spread over episodes and time.
 
-    Of the candidates (one flag per episode), at most `episodes` are drawn. As in training, a start
-    is drawn within the episode and moved so that the window ends with it, if it would not fit: ends
-    are seen often. Shorter episodes are used whole; those without a row after the context cannot
-    be.
+    At most `episodes` of the candidates (one flag per episode) are drawn. As in training, a start
+    is drawn uniformly and moved so that the window ends with the episode if it would not fit, so
+    that ends of episodes are frequent. Shorter episodes are used whole; episodes without a row
+    after the context are left out.
     """
     if context < 1 or horizon < 1:
         raise UsageError(
-            f"A context of {context} and a horizon of {horizon} make no window.", "Use 1 or more."
+            f"A window cannot have a context of {context} and a horizon of {horizon}.",
+            "Use at least 1 for both.",
         )
-    usable = np.flatnonzero(candidates & (table.length + 1 > context))
-    if not len(usable):
+    long_enough = np.flatnonzero(candidates & (table.length + 1 > context))
+    if not len(long_enough):
         raise UsageError(
             f"No episode has more than {context} rows: nothing is left to predict.",
-            "Use a shorter --context, or longer episodes.",
+            "Use a shorter context, or a dataset with longer episodes.",
         )
     rng = np.random.default_rng(seed)
-    most = min(len(usable), count, count if episodes is None else episodes)
-    drawn = np.sort(rng.permutation(usable)[:most])
+    most = min(len(long_enough), count, count if episodes is None else episodes)
+    drawn = np.sort(rng.permutation(long_enough)[:most])
     windows = []
     for number, episode in enumerate(drawn.tolist()):
         share = count // most + (number < count % most)
         rows = int(table.length[episode]) + 1
         taken = min(rows, context + horizon)
-        # One in each of equal stretches, so that the windows of an episode differ.
+        # One start in each of `share` equal parts, so that the windows of an episode differ.
         at = (np.arange(share) + rng.random(share)) / share * rows
         starts = np.unique(np.minimum(at.astype(np.int64), rows - taken))
         windows += [Window(episode, start, taken) for start in starts.tolist()]
@@ -70,7 +72,7 @@ def choose_windows(
 
 
 def read_windows(dataset: Dataset, windows: Sequence[Window], length: int) -> Batch:
-    """The first rows of windows as a batch (N, length, …), zero where a window is shorter."""
+    """The first rows of windows as a batch (N, length, …), padded with zeros."""
     N, table = len(windows), dataset.episodes
     arrays: dict[str, NDArray[Any]] = {
         path: np.zeros((N, length, *spec.shape), spec.dtype)
@@ -111,6 +113,43 @@ def read_windows(dataset: Dataset, windows: Sequence[Window], length: int) -> Ba
 def batches(
     dataset: Dataset, windows: Sequence[Window], length: int, size: int = AT_ONCE
 ) -> Iterator[Batch]:
-    """The windows, some at a time."""
+    """Read windows in batches of `size`."""
     for first in range(0, len(windows), size):
         yield read_windows(dataset, windows[first : first + size], length)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The episodes of a dataset on which a model is evaluated."""
+
+    episodes: NDArray[np.bool_]  # a flag for each episode of the dataset
+    note: str  # description of the choice
+
+
+def held_out(dataset: Dataset, about: Mapping[str, Any], folder: Path | None = None) -> HeldOut:
+    """The episodes that a run held out of training, or all if it was trained on other datasets.
+
+    `about` holds the datasets and the held-out fraction of the run in `folder`. A dataset inside of
+    the run directory is the replay of an online run, of which nothing is held out.
+    """
+    table = dataset.episodes
+    every = np.ones(len(table), bool)
+    if folder is not None and dataset.path.resolve().parent == folder.resolve():
+        return HeldOut(every, "all episodes: the agent was trained on them")
+    if dataset.id not in {item["id"] for item in about.get("data", [])}:
+        return HeldOut(every, "all episodes: the model was not trained on this dataset")
+    fraction = float(about.get("val_fraction", DEFAULT_FRACTION))
+    if not fraction:
+        return HeldOut(every, "all episodes: the model was trained on them, none was held out")
+    return HeldOut(split(fraction, held_out=True)(table), "episodes held out of training")
+
+
+def common_held_out(name: str, held: Sequence[HeldOut]) -> NDArray[np.bool_]:
+    """Flags of the episodes that all models held out; raises UsageError if there are none."""
+    common = np.logical_and.reduce([each.episodes for each in held])
+    if not common.any():
+        raise UsageError(
+            f"{name} has no held-out episode: training used all of them.",
+            "Give another dataset of the same task.",
+        )
+    return np.asarray(common)

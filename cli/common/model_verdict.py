@@ -16,7 +16,7 @@ from wmtk.errors import WmtkError
 
 if TYPE_CHECKING:
     from wmtk.runs.run_directory import Run
-    from wmtk.viz.judgment.verdict import Verdict
+    from wmtk.viz.evaluation.verdict import Verdict
 
 WINDOWS, SAMPLES = 24, 3  # which take a second or two at the size of the preset tiny
 
@@ -32,17 +32,17 @@ class ShortVerdict:
 
 def short_verdict(run: Run, policy_horizon: int, device: str) -> ShortVerdict | None:
     """A verdict on windows of the first dataset, or None, with a line that says why."""
-    from wmtk.viz.evaluation import evaluate
-    from wmtk.viz.evidence import gather
-    from wmtk.viz.judgment.verdict import verdict
+    from wmtk.viz.evaluation.measurements import measure
+    from wmtk.viz.evaluation.model_metrics import compute_metrics
+    from wmtk.viz.evaluation.verdict import verdict
 
     try:
         data = data_of(run)
         look = open_look(
             run.path, data, context=CONTEXT, horizon=policy_horizon, count=WINDOWS, device=device
         )
-        evidence = gather(look.model, look.batches(), context=CONTEXT, samples=SAMPLES)
-        found = evaluate(evidence, factors=False)
+        evidence = measure(look.model, look.batches(), context=CONTEXT, samples=SAMPLES)
+        found = compute_metrics(evidence, factors=False)
     except WmtkError as error:
         say(f"No verdict on the model: {error.message}")
         return None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from wmtk.viz.judgment.grades import Grade
-    from wmtk.viz.judgment.verdict import Verdict
+    from wmtk.viz.evaluation.grades import Grade
+    from wmtk.viz.evaluation.verdict import Verdict
 
 STYLES = {"good": "green", "doubtful": "yellow", "bad": "bold red"}
 
@@ -23,6 +23,6 @@ def verdict_text(verdict: Verdict, *, good_ones: bool = True) -> Iterator[Text]:
 
 
 def _mark(grade: Grade) -> tuple[str, str]:
-    from wmtk.viz.judgment.grades import MARKS
+    from wmtk.viz.evaluation.grades import MARKS
 
     return MARKS[grade], STYLES[grade]

@@ -173,14 +173,14 @@ def _text(report: CodesReport) -> str:
 
 def _moment(look: Look, seed: int) -> CodeMoment:
     """The use of codes by one checkpoint."""
-    from wmtk.viz.code_frames import watch_codes
+    from wmtk.viz.latent_codes import code_distributions
     from wmtk.viz.metrics import code_usage
     from wmtk.viz.plots.code_history import CodeMoment
 
     with progress(
         f"Looking at update {look.model.step:,}", len(look.windows), noun="window"
     ) as bar:
-        posterior, prior = watch_codes(
+        posterior, prior = code_distributions(
             look.model, look.batches(), seed=seed, on_windows=bar.advance
         )
     return CodeMoment(look.model.step, code_usage(posterior), prior.mean(0))

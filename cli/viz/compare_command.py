@@ -29,10 +29,10 @@ from wmtk.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from wmtk.viz.comparison import Difference
-    from wmtk.viz.evaluation import ObsQuality
-    from wmtk.viz.evidence import Evidence
-    from wmtk.viz.judgment.verdict import Verdict
+    from wmtk.viz.evaluation.differences import Difference
+    from wmtk.viz.evaluation.measurements import Measurements
+    from wmtk.viz.evaluation.obs_quality import ObsQuality
+    from wmtk.viz.evaluation.verdict import Verdict
     from wmtk.viz.videos.video_file import Written
 
 
@@ -44,8 +44,8 @@ class Compared:
     run: Path
     update: int
     checkpoint: str  # the hash of the weights
-    trusted: int  # steps up to which predictions are reliable
-    usable: int  # steps up to which they are better than the baselines
+    reliable_steps: int  # steps up to which predictions are reliable
+    steps_above_baselines: int  # steps up to which they are better than the baselines
     verdict: Verdict
 
 
@@ -104,10 +104,10 @@ def compare(
       wmtk viz compare runs/catch@1000 runs/catch catch.zarr --video learning.mp4
       wmtk viz compare runs/a runs/b runs/c catch.zarr --chart abc.png --json
     """
-    from wmtk.viz.comparison import compare as differences_of
-    from wmtk.viz.evaluation import evaluate
-    from wmtk.viz.evidence import gather
-    from wmtk.viz.judgment.verdict import verdict
+    from wmtk.viz.evaluation.differences import compute_differences as differences_of
+    from wmtk.viz.evaluation.measurements import measure
+    from wmtk.viz.evaluation.model_metrics import compute_metrics
+    from wmtk.viz.evaluation.verdict import verdict
     from wmtk.viz.videos.episode_file import ENDINGS
     from wmtk.viz.videos.video_file import IMAGE_ENDINGS, require_ending
 
@@ -129,11 +129,11 @@ def compare(
         device=device,
     )
     names = unique_names(looks)
-    found: list[Evidence] = []
+    found: list[Measurements] = []
     for name, look in zip(names, looks, strict=True):
         with progress(name, len(look.windows), noun="window") as bar:
             found.append(
-                gather(
+                measure(
                     look.model,
                     look.batches(),
                     context=context,
@@ -142,7 +142,7 @@ def compare(
                     on_window=lambda done, total, bar=bar: bar.update(completed=done, total=total),  # type: ignore[misc]
                 )
             )
-    evaluations = [evaluate(evidence, seed=seed, factors=False) for evidence in found]
+    evaluations = [compute_metrics(evidence, seed=seed, factors=False) for evidence in found]
     report = CompareReport(
         dataset=paths[-1],
         held_out=[look.held_out for look in looks],
@@ -158,8 +158,8 @@ def compare(
                 run,
                 look.model.step,
                 look.model.hash,
-                evaluation.trusted,
-                evaluation.usable,
+                evaluation.reliable_steps,
+                evaluation.steps_above_baselines,
                 verdict(evaluation),
             )
             for name, (run, _), look, evaluation in zip(
@@ -200,7 +200,7 @@ def _render(report: CompareReport) -> RenderableType:
     from rich.text import Text
 
     from wmtk.cli.common.verdict_text import verdict_text
-    from wmtk.viz.interval_text import within
+    from wmtk.viz.interval_text import format_margin
 
     verdicts: list[Text] = []
     for model in report.models:
@@ -215,9 +215,11 @@ def _render(report: CompareReport) -> RenderableType:
         table.add_column(Text(f"difference{named}"), justify="right", overflow="fold")
         table.add_column("")
     empty = [""] * (2 * len(report.models) - 2)
-    table.add_row("reliable steps", *(str(model.trusted) for model in report.models), *empty)
+    table.add_row("reliable steps", *(str(model.reliable_steps) for model in report.models), *empty)
     table.add_row(
-        "better than the baselines", *(str(model.usable) for model in report.models), *empty
+        "better than the baselines",
+        *(str(model.steps_above_baselines) for model in report.models),
+        *empty,
     )
     styles = {"better": "green", "worse": "bold red", "different": "yellow"}
     for row in report.differences:
@@ -225,8 +227,8 @@ def _render(report: CompareReport) -> RenderableType:
             "-" if np.isnan(value) else f"{value:.3g}" for value in row.values
         ]
         for number, gap in enumerate(row.differences):
-            says = row.says(number)
-            cells += [within(gap), Text(says, style=styles.get(says, "dim"))]
+            says = row.outcome(number)
+            cells += [format_margin(gap), Text(says, style=styles.get(says, "dim"))]
         table.add_row(Text(row.name), *cells)
     first = report.models[0].name
     notes = [
@@ -263,7 +265,7 @@ def _draw_video(
 ) -> None:
     """The same windows as each model imagines them, below each other."""
     from wmtk.viz.draw.rollout_panels import MOST_MODELS, choose_image
-    from wmtk.viz.rollouts import open_loop, side_by_side
+    from wmtk.viz.rollouts import open_loop_rollouts, side_by_side
     from wmtk.viz.sheets.rollout_sheet import rollout_sheet
     from wmtk.viz.videos.rollout_video import rollout_frames
     from wmtk.viz.videos.video_file import IMAGE_ENDINGS, write_image, write_video
@@ -276,7 +278,9 @@ def _draw_video(
     first = looks[0]
     chosen = list({window.episode: window for window in first.windows}.values())[:episodes]
     batch = read_windows(first.dataset, chosen, first.length)
-    shown = [open_loop(look.model, batch, context=look.context, seed=seed) for look in looks]
+    shown = [
+        open_loop_rollouts(look.model, batch, context=look.context, seed=seed) for look in looks
+    ]
     rollouts = [side_by_side(group, names) for group in zip(*shown, strict=True)]
     image = choose_image(dict(first.model.schema.obs), None)
     title = " and ".join(names)

@@ -83,7 +83,7 @@ def dream(
     from wmtk.errors import RunError
     from wmtk.runs.run_directory import Run
     from wmtk.viz.draw.episode_view import view_of
-    from wmtk.viz.policy_rollouts import imagined_episodes
+    from wmtk.viz.rollouts import policy_rollouts
     from wmtk.viz.windows import read_windows
 
     require_out(out)
@@ -102,7 +102,7 @@ def dream(
             f"{run} is a {look.model.run.kind} run: it has no actor that could dream.",
             f"Train one: wmtk train-policy {shlex.quote(str(run))} --out …",
         )
-    found = imagined_episodes(
+    found = policy_rollouts(
         look.model,
         read_windows(look.dataset, look.windows, context),
         horizon=horizon,
@@ -120,8 +120,8 @@ def dream(
         horizon=horizon,
         samples=samples,
         sampled_actions=sample,
-        brought=[one.brought for one in found],
-        expected=[one.expected for one in found],
+        brought=[one.imagined_return for one in found],
+        expected=[one.value for one in found],
     )
     brought, expected = (
         sum(float(numbers.mean()) for numbers in part) / len(found)

@@ -85,13 +85,15 @@ def openloop(
       wmtk viz openloop runs/catch catch.zarr openloop.mp4 --episodes 4
       wmtk viz openloop runs/catch catch.zarr futures.gif --samples 4 --episodes 1
     """
-    from wmtk.viz.rollouts import open_loop
+    from wmtk.viz.rollouts import open_loop_rollouts
 
     look = _open(run, data, out, context, horizon, episodes, seed, checkpoint, device)
     rollouts = [
         rollout
         for batch in look.batches()
-        for rollout in open_loop(look.model, batch, context=context, samples=samples, seed=seed)
+        for rollout in open_loop_rollouts(
+            look.model, batch, context=context, samples=samples, seed=seed
+        )
     ]
     target = out_or_usual(out, look.model, "openloop", still=False)
     tell(draw(look, rollouts, target, "Open loop", frames, fps, image, seed), json=json)
@@ -118,13 +120,13 @@ def recon(
       wmtk viz recon runs/catch catch.zarr recon.png
       wmtk viz recon runs/catch catch.zarr recon.mp4 --rows 80
     """
-    from wmtk.viz.rollouts import reconstructions
+    from wmtk.viz.rollouts import reconstruction_rollouts
 
     look = _open(run, data, out, 1, rows - 1, episodes, seed, checkpoint, device)
     rollouts = [
         rollout
         for batch in look.batches()
-        for rollout in reconstructions(look.model, batch, seed=seed)
+        for rollout in reconstruction_rollouts(look.model, batch, seed=seed)
     ]
     target = out_or_usual(out, look.model, "recon", still=False)
     tell(draw(look, rollouts, target, "Reconstructions", frames, fps, image, seed), json=json)

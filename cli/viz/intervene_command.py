@@ -76,7 +76,7 @@ def intervene(
     import numpy as np
 
     from wmtk.viz.draw.rollout_panels import choose_image
-    from wmtk.viz.intervention import intervene as change
+    from wmtk.viz.intervention import set_codes as change
     from wmtk.viz.metrics import code_usage
     from wmtk.viz.sheets.intervention_sheet import intervention_sheet
     from wmtk.viz.videos.intervention_video import intervention_frames

@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from wmtk.cli.common.verdict_text import verdict_text
-from wmtk.viz.imagined_returns import ROWS, return_rows
-from wmtk.viz.interval_text import spoken, within
+from wmtk.viz.interval_text import RETURN_COLUMNS, format_interval, format_margin, return_rows
 
 if TYPE_CHECKING:
     from wmtk.cli.viz.metrics_command import MetricsReport
-    from wmtk.viz.evaluation import Evaluation, Factor, ObsQuality
+    from wmtk.viz.evaluation.model_metrics import Factor, ModelMetrics
+    from wmtk.viz.evaluation.obs_quality import ObsQuality
     from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
 
 STEPS = (1, 2, 5, 10, 15, 20, 30, 45, 60, 100, 200, 500)
@@ -51,7 +51,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _horizon_table(key: str, quality: ObsQuality, found: Evaluation) -> Table:
+def _horizon_table(key: str, quality: ObsQuality, found: ModelMetrics) -> Table:
     """The metrics of one observation key at some steps."""
     steps = shown_steps(found.horizon)
     table = _table(f"{key}, at step", *(str(step) for step in steps))
@@ -76,39 +76,44 @@ def _horizon_table(key: str, quality: ObsQuality, found: Evaluation) -> Table:
 
 
 def _cell(estimate: Estimate, index: int, digits: int) -> str:
-    return within(estimate.at(index), digits)
+    return format_margin(estimate.at(index), digits)
 
 
-def _heads(found: Evaluation) -> Table:
+def _heads(found: ModelMetrics) -> Table:
     """Rewards and ends, read off what is seen and imagined."""
     table = _table("", "seen", "imagined")
-    pairs = zip(_reward_rows(found.reward_seen), _reward_rows(found.reward_imagined), strict=True)
+    pairs = zip(
+        _reward_rows(found.reward_observed), _reward_rows(found.reward_imagined), strict=True
+    )
     for (name, seen), (_, imagined) in pairs:
         if (seen, imagined) != ("-", "-"):
             table.add_row(name, seen, imagined)
-    if found.ends_seen is not None and found.ends_imagined is not None:
-        ends = zip(_end_rows(found.ends_seen), _end_rows(found.ends_imagined), strict=True)
+    if found.ends_observed is not None and found.ends_imagined is not None:
+        ends = zip(_end_rows(found.ends_observed), _end_rows(found.ends_imagined), strict=True)
         for (name, seen), (_, imagined) in ends:
             table.add_row(name, seen, imagined)
     return table
 
 
-def _returns(found: Evaluation) -> Table:
+def _returns(found: ModelMetrics) -> Table:
     """The returns of imagined steps."""
-    table = _table(*ROWS)
+    table = _table(*RETURN_COLUMNS)
     for row in return_rows(found.returns_policy, found.returns):
         table.add_row(*row)
     return table
 
 
 def _reward_rows(quality: RewardQuality) -> Iterator[tuple[str, str]]:
-    yield "reward, R²", spoken(quality.r_squared)
-    yield "reward, correlation", spoken(quality.correlation)
+    yield "reward, R²", format_interval(quality.r_squared)
+    yield "reward, correlation", format_interval(quality.correlation)
     for name, events in (("> 0", quality.positive), ("< 0", quality.negative)):
         precise, near, base, size = ["-"] * 4
         if events is not None:
-            precise, near = spoken(events.average_precision), spoken(events.with_tolerance)
-            base, size = f"{events.base_rate:.3f}", spoken(events.size)
+            precise, near = (
+                format_interval(events.average_precision),
+                format_interval(events.with_tolerance),
+            )
+            base, size = f"{events.base_rate:.3f}", format_interval(events.size)
         yield f"rewards {name}, average precision", precise
         yield f"  within {events.tolerance if events else 1} step", near
         yield "  base rate", base
@@ -116,11 +121,11 @@ def _reward_rows(quality: RewardQuality) -> Iterator[tuple[str, str]]:
 
 
 def _end_rows(quality: EndingQuality) -> Iterator[tuple[str, str]]:
-    yield "ends, average precision", spoken(quality.average_precision)
+    yield "ends, average precision", format_interval(quality.average_precision)
     yield "  base rate", f"{quality.base_rate:.3f}"
     yield "  mean probability", f"{quality.expected_rate:.3f}"
-    yield "ends, AUC", spoken(quality.auc)
-    yield "ends, Brier score", spoken(quality.brier, 3)
+    yield "ends, AUC", format_interval(quality.auc)
+    yield "ends, Brier score", format_interval(quality.brier, 3)
     yield "  of always saying the base rate", f"{quality.brier_of_base_rate:.3f}"
     yield "ends, calibration error", f"{quality.calibration_error:.3f}"
     if quality.truncated:
@@ -130,12 +135,12 @@ def _end_rows(quality: EndingQuality) -> Iterator[tuple[str, str]]:
         yield "ends, probability at time limits", "no time limit met"
 
 
-def _states(found: Evaluation) -> Table:
+def _states(found: ModelMetrics) -> Table:
     """The latents: their uncertainty, and how the codes are used."""
     table = _table("latents", "")
-    table.add_row("KL, nats a step", spoken(found.kl))
-    table.add_row("entropy of the posterior", spoken(found.entropy_posterior))
-    table.add_row("entropy of the prior", spoken(found.entropy_prior))
+    table.add_row("KL, nats a step", format_interval(found.kl))
+    table.add_row("entropy of the posterior", format_interval(found.entropy_posterior))
+    table.add_row("entropy of the prior", format_interval(found.entropy_prior))
     codes = found.codes
     if codes is not None:
         V, K = codes.usage.shape
@@ -153,7 +158,7 @@ def _states(found: Evaluation) -> Table:
     return table
 
 
-def _factor_table(found: Evaluation) -> Table:
+def _factor_table(found: ModelMetrics) -> Table:
     """What of the known factors is in the states."""
     probes = list(next(iter(found.factors.values())).probes)
     table = _table("factor", *(f"from {name}" for name in probes), "most in one code, nats")

@@ -25,8 +25,8 @@ from wmtk.cli.viz.window_options import (
 )
 
 if TYPE_CHECKING:
-    from wmtk.viz.evaluation import Evaluation
-    from wmtk.viz.judgment.verdict import Verdict
+    from wmtk.viz.evaluation.model_metrics import ModelMetrics
+    from wmtk.viz.evaluation.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class MetricsReport:
     description: str
     verdict: Verdict
     definitions: dict[str, str]
-    metrics: Evaluation
+    metrics: ModelMetrics
 
 
 def metrics(
@@ -75,9 +75,9 @@ def metrics(
       wmtk viz metrics runs/catch catch.zarr --json > metrics.json
     """
     from wmtk.cli.viz.metric_tables import render
-    from wmtk.viz.evaluation import DEFINITIONS, evaluate
-    from wmtk.viz.evidence import gather
-    from wmtk.viz.judgment.verdict import verdict
+    from wmtk.viz.evaluation.measurements import measure
+    from wmtk.viz.evaluation.model_metrics import DEFINITIONS, compute_metrics
+    from wmtk.viz.evaluation.verdict import verdict
 
     look = open_look(
         run,
@@ -91,7 +91,7 @@ def metrics(
         device=device,
     )
     with progress("Looking", len(look.windows), noun="window") as bar:
-        evidence = gather(
+        evidence = measure(
             look.model,
             look.batches(),
             context=context,
@@ -99,7 +99,7 @@ def metrics(
             seed=seed,
             on_window=lambda done, total: bar.update(completed=done, total=total),
         )
-    found = evaluate(evidence, seed=seed, on_part=_say)
+    found = compute_metrics(evidence, seed=seed, on_part=_say)
     report = MetricsReport(
         run=run,
         update=look.model.step,

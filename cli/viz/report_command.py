@@ -31,8 +31,8 @@ from wmtk.cli.viz.window_options import (
 
 if TYPE_CHECKING:
     from wmtk.agent.load import LoadedModel
+    from wmtk.viz.evaluation.verdict import Verdict
     from wmtk.viz.html_report import About
-    from wmtk.viz.judgment.verdict import Verdict
 
 NOUNS = {
     "Looking at windows": "window",
@@ -55,8 +55,8 @@ class ReportReport:
     windows: int
     episodes: int
     seed: int
-    trusted: int  # steps up to which predictions are reliable
-    usable: int  # steps up to which they are better than the baselines
+    reliable_steps: int  # steps up to which predictions are reliable
+    steps_above_baselines: int  # steps up to which they are better than the baselines
     verdict: Verdict
     bytes: int
 
@@ -95,8 +95,8 @@ def report(
     """
     from wmtk.agent.load import LoadedAgent
     from wmtk.viz.draw.episode_view import view_of
+    from wmtk.viz.evaluation.verdict import verdict
     from wmtk.viz.html_report import look_closely, report_page, require_report, write_report
-    from wmtk.viz.judgment.verdict import verdict
 
     path = out or run / "report" / "report.html"
     require_report(path)
@@ -142,8 +142,8 @@ def report(
         windows=len(look.windows),
         episodes=look.episodes,
         seed=seed,
-        trusted=found.evaluation.trusted,
-        usable=found.evaluation.usable,
+        reliable_steps=found.evaluation.reliable_steps,
+        steps_above_baselines=found.evaluation.steps_above_baselines,
         verdict=judged,
         bytes=size,
     )

@@ -181,7 +181,7 @@ def _render(report: ReturnsReport) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from wmtk.viz.interval_text import spoken, within
+    from wmtk.viz.interval_text import format_interval, format_margin
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("update", "return", "discounted", "imagined", "difference"):
@@ -189,7 +189,7 @@ def _render(report: ReturnsReport) -> RenderableType:
     found = report.comparison
 
     def cell(estimate: Estimate, row: int) -> str:
-        return within(estimate.at(row))
+        return format_margin(estimate.at(row))
 
     for row, (update, scores) in enumerate(zip(report.updates, report.returns, strict=True)):
         table.add_row(
@@ -206,7 +206,7 @@ def _render(report: ReturnsReport) -> RenderableType:
     return Group(
         table,
         "",
-        Text(f"Rank correlation over the checkpoints: {spoken(found.rank_correlation)}"),
+        Text(f"Rank correlation over the checkpoints: {format_interval(found.rank_correlation)}"),
         Text(report.finding),
         "",
         *(Text(note, style="dim") for note in notes),

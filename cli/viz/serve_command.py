@@ -151,8 +151,8 @@ def _run(path: Path, checkpoint: str, device: str, trust_env: Sequence[str] = ()
     from wmtk.collecting import task_of
     from wmtk.runs.model_spaces import spaces_of
     from wmtk.runs.run_directory import Run
-    from wmtk.viz.held_out import held_out
     from wmtk.viz.live.catalog import RunEntry
+    from wmtk.viz.windows import held_out
 
     run = Run(path)
 

@@ -176,8 +176,7 @@ def open_looks(
     from wmtk.agent.device import choose_device
     from wmtk.agent.load import load
     from wmtk.datasets import Dataset
-    from wmtk.viz.held_out import held_out, held_out_of_all
-    from wmtk.viz.windows import choose_windows
+    from wmtk.viz.windows import choose_windows, common_held_out, held_out
 
     dataset = Dataset.open(data)
     models = [load(run, checkpoint, choose_device(device)) for run, checkpoint in runs]
@@ -186,7 +185,7 @@ def open_looks(
     held = [held_out(dataset, training_of(model.run), model.run.path) for model in models]
     windows = choose_windows(
         dataset.episodes,
-        held_out_of_all(str(data), held),
+        common_held_out(str(data), held),
         context=context,
         horizon=horizon,
         count=count,

@@ -16,11 +16,11 @@ from wmtk.observations import ObsCodec
 from wmtk.spaces import ArraySpec
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
-from wmtk.viz.evidence import gather
+from wmtk.viz.evaluation.measurements import measure
 from wmtk.viz.live.catalog import DataEntry
 from wmtk.viz.live.frame_painter import Painter
 from wmtk.viz.live.session import Recording, Session
-from wmtk.viz.rollouts import open_loop, reconstructions
+from wmtk.viz.rollouts import open_loop_rollouts, reconstruction_rollouts
 from wmtk.viz.windows import Window, read_windows
 
 LARGE = ArraySpec("box", (40, 50, 3), "uint8", 0, 255)
@@ -85,10 +85,11 @@ def test_what_a_model_shows_stands_beside_what_it_saw(trained) -> None:
     assert agent.data_schema.obs == dataset.schema.obs
     raw = read_windows(dataset, [Window(0, 0, 8), Window(1, 2, 8)], 8)
     true = ObsCodec(dataset.schema.obs).rows("front", raw.obs["front"])
-    for rollout in (*open_loop(agent, raw, context=3), *reconstructions(agent, raw)):
-        assert rollout.truth["front"].shape == rollout.shown["front"].shape[1:]
-    np.testing.assert_array_equal(open_loop(agent, raw, context=3)[1].truth["front"], true[1])
-    found = gather(agent, [raw], context=3, samples=2)
+    imagined = open_loop_rollouts(agent, raw, context=3)
+    for rollout in (*imagined, *reconstruction_rollouts(agent, raw)):
+        assert rollout.truth["front"].shape == rollout.predicted["front"].shape[1:]
+    np.testing.assert_array_equal(imagined[1].truth["front"], true[1])
+    found = measure(agent, [raw], context=3, samples=2)
     assert found.images == {"front"}
     assert np.isfinite(found.obs["front"].error).all()
 

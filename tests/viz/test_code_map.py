@@ -9,7 +9,7 @@ import pytest
 
 from wmtk.agent.outputs import Posterior
 from wmtk.errors import UsageError
-from wmtk.viz.code_frames import watch_codes
+from wmtk.viz.latent_codes import code_distributions
 from wmtk.viz.metrics import code_usage
 from wmtk.viz.plots.code_map import DEAD, HEAD, HEADER, LARGEST, MARGIN, NAMES, code_map, shade
 
@@ -21,7 +21,9 @@ def test_codes_of_all_frames() -> None:
     mask = batch.mask.copy()
     mask[1, 3:] = False
     heard: list[int] = []
-    posterior, prior = watch_codes(DotModel(), [replace(batch, mask=mask)], on_windows=heard.append)
+    posterior, prior = code_distributions(
+        DotModel(), [replace(batch, mask=mask)], on_windows=heard.append
+    )
     assert posterior.shape == prior.shape == (13, 1, PLACES)
     assert heard == [3]
 
@@ -59,4 +61,4 @@ def test_gaussian_latents_have_no_codes() -> None:
             return replace(super().observe_batch(batch, seed), latent="gaussian")  # type: ignore[arg-type]
 
     with pytest.raises(UsageError, match="no codes"):
-        watch_codes(Smooth(), [record(windows=1)])
+        code_distributions(Smooth(), [record(windows=1)])

@@ -15,7 +15,7 @@ from wmtk.viz import metrics
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.draw.canvas import RED
 from wmtk.viz.draw.rollout_panels import SEEN, chart_traces, number_traces, picture_rows
-from wmtk.viz.policy_rollouts import imagined_episodes
+from wmtk.viz.rollouts import policy_rollouts
 from wmtk.viz.sheets.rollout_sheet import rollout_sheet
 from wmtk.viz.videos.rollout_video import rollout_frames
 
@@ -59,16 +59,16 @@ class Walker(DotModel):
 def test_what_is_known_of_a_dream() -> None:
     batch = record(windows=3, rows=4)
     look = ActionLook(SCHEMA.action, ("left", "stay", "right"))
-    found = imagined_episodes(Walker(), batch, horizon=6, samples=2, actions=look)
+    found = policy_rollouts(Walker(), batch, horizon=6, samples=2, actions=look)
     assert len(found) == 3
     rollout = found[1].rollout
     assert (rollout.rows, rollout.context, rollout.samples) == (10, 4, 2)
     assert rollout.title == "episode 1, from step 3"
     np.testing.assert_array_equal(rollout.truth["image"], batch.obs["image"][1])
-    np.testing.assert_array_equal(rollout.shown["image"][0, :4], batch.obs["image"][1])
+    np.testing.assert_array_equal(rollout.predicted["image"][0, :4], batch.obs["image"][1])
     last = find(batch.obs["image"][1, -1])
     walk = np.minimum(last + np.arange(1, 7), PLACES - 1)
-    np.testing.assert_array_equal(rollout.shown["image"][1, 4:], draw(walk))
+    np.testing.assert_array_equal(rollout.predicted["image"][1, 4:], draw(walk))
     np.testing.assert_array_equal(rollout.reward[:4], batch.reward[1])
     assert np.isnan(rollout.reward[4:]).all()
     assert np.isnan(rollout.end[4:]).all()
@@ -81,12 +81,12 @@ def test_what_is_known_of_a_dream() -> None:
 def test_what_a_dream_brings() -> None:
     batch = record(windows=1, rows=3)
     place = int(find(batch.obs["image"][0, -1]))
-    (found,) = imagined_episodes(Walker(), batch, horizon=3)
+    (found,) = policy_rollouts(Walker(), batch, horizon=3)
     walk = [min(place + step, PLACES - 1) for step in (1, 2, 3)]
     rewards = [float(at == PLACES - 1) for at in walk]
     by_hand = rewards[0] + GAMMA * rewards[1] + GAMMA**2 * walk[2]
-    assert found.brought == pytest.approx([by_hand])
-    assert found.expected == pytest.approx([walk[0]])
+    assert found.imagined_return == pytest.approx([by_hand])
+    assert found.value == pytest.approx([walk[0]])
 
 
 def test_the_last_value_stands_for_what_follows() -> None:
@@ -98,7 +98,7 @@ def test_the_last_value_stands_for_what_follows() -> None:
 
 
 def test_rows_and_charts_of_a_dream() -> None:
-    (found,) = imagined_episodes(Walker(), record(windows=1, rows=4), horizon=6, samples=2)
+    (found,) = policy_rollouts(Walker(), record(windows=1, rows=4), horizon=6, samples=2)
     rows = dict(picture_rows(found.rollout, "image"))
     assert {name: len(frames) for name, frames in rows.items()} == {
         "recorded": 4,
@@ -110,7 +110,7 @@ def test_rows_and_charts_of_a_dream() -> None:
 
 
 def test_pictures_of_a_dream() -> None:
-    (found,) = imagined_episodes(Walker(), record(windows=1, rows=4), horizon=6)
+    (found,) = policy_rollouts(Walker(), record(windows=1, rows=4), horizon=6)
     sheet = rollout_sheet([found.rollout], "image", columns=8)
     greens, reds = ((sheet == color).all(-1).any(1) for color in (SEEN, RED))
     # The recorded row ends with what was seen, so that its lines have no red.
@@ -123,11 +123,11 @@ def test_pictures_of_a_dream() -> None:
 
 
 def test_a_dream_of_numbers_is_lines() -> None:
-    (found,) = imagined_episodes(Walker(), record(windows=1, rows=4), horizon=6)
+    (found,) = policy_rollouts(Walker(), record(windows=1, rows=4), horizon=6)
     rollout = found.rollout
     place = find(rollout.truth["image"]).astype(np.float32)[:, None]
-    shown = find(rollout.shown["image"]).astype(np.float32)[..., None]
-    numbers = replace(rollout, truth={"place": place}, shown={"place": shown})
+    shown = find(rollout.predicted["image"]).astype(np.float32)[..., None]
+    numbers = replace(rollout, truth={"place": place}, predicted={"place": shown})
     ((true, model),) = number_traces(numbers)
     assert true.values[:4].tolist() == place[:, 0].tolist()
     assert np.isnan(true.values[4:]).all()

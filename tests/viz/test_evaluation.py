@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wmtk.viz.evaluation import Evaluation, evaluate
-from wmtk.viz.evidence import gather
-from wmtk.viz.judgment.grades import MARKS
-from wmtk.viz.judgment.verdict import verdict
+from wmtk.viz.evaluation.grades import MARKS
+from wmtk.viz.evaluation.measurements import measure
+from wmtk.viz.evaluation.model_metrics import ModelMetrics, compute_metrics
+from wmtk.viz.evaluation.verdict import verdict
 from wmtk.viz.metrics.frames import PSNR_MOST
 
 from .dots import PLACES, DotModel, record
@@ -16,32 +16,32 @@ from .dots import PLACES, DotModel, record
 CONTEXT = 4
 
 
-def judge(model: DotModel) -> Evaluation:
+def judge(model: DotModel) -> ModelMetrics:
     batch = record()
-    evidence = gather(model, [batch], context=CONTEXT, samples=2)
-    return evaluate(evidence, resamples=50)
+    evidence = measure(model, [batch], context=CONTEXT, samples=2)
+    return compute_metrics(evidence, resamples=50)
 
 
-def words(found: Evaluation) -> str:
+def words(found: ModelMetrics) -> str:
     return "\n".join(f"{MARKS[f.grade]} {f.text}" for f in verdict(found).findings)
 
 
 @pytest.fixture(scope="module")
-def right() -> Evaluation:
+def right() -> ModelMetrics:
     return judge(DotModel())
 
 
-def test_a_right_model_is_found_right(right: Evaluation) -> None:
+def test_a_right_model_is_found_right(right: ModelMetrics) -> None:
     image = right.obs["image"]
     assert right.horizon == 16
-    assert right.trusted == 16
+    assert right.reliable_steps == 16
     np.testing.assert_allclose(image.score.value, PSNR_MOST)
     np.testing.assert_allclose(image.ssim.value, 1)
     np.testing.assert_allclose(image.skill.value, 1)
     assert image.actions_overall.low > 10
     assert right.reward_imagined.r_squared.value == pytest.approx(1)
-    assert right.ends_seen is not None
-    assert right.ends_seen.average_precision.value == pytest.approx(1)
+    assert right.ends_observed is not None
+    assert right.ends_observed.average_precision.value == pytest.approx(1)
     assert right.codes is not None
     assert right.codes.dead_share == 0
     assert right.codes.information[0] == pytest.approx(np.log(right.codes.perplexity[0]))
@@ -50,7 +50,7 @@ def test_a_right_model_is_found_right(right: Evaluation) -> None:
     assert words(right).startswith("+ Reliable for 16 steps, the longest horizon tested.")
 
 
-def test_the_factor_is_in_the_codes(right: Evaluation) -> None:
+def test_the_factor_is_in_the_codes(right: ModelMetrics) -> None:
     codes = right.factors["place"].codes
     assert codes is not None
     assert codes.information[0] > 0.9 * codes.entropy
@@ -61,13 +61,13 @@ def test_a_model_that_ignores_actions() -> None:
     found = judge(DotModel(blind_to_actions=True))
     assert abs(found.obs["image"].actions_overall.value) < 1e-9
     assert "! Predictions hardly depend on the actions" in words(found)
-    assert found.trusted <= found.usable < 16
-    assert found.trusted < 5
+    assert found.reliable_steps <= found.steps_above_baselines < 16
+    assert found.reliable_steps < 5
 
 
 def test_a_frozen_decoder() -> None:
     found = judge(DotModel(frozen_decoder=True))
-    assert found.trusted == 0
+    assert found.reliable_steps == 0
     assert found.obs["image"].informed_ceiling.value < 0
     assert "! Not reliable for a single step" in words(found)
     assert "! Reconstructions of image explain 0%" in words(found)
@@ -86,9 +86,9 @@ def test_a_collapsed_posterior() -> None:
 
 def test_a_reward_head_that_lies() -> None:
     found = judge(DotModel(lying_reward=True))
-    assert found.reward_seen.correlation.value < -0.8
+    assert found.reward_observed.correlation.value < -0.8
     assert "! Rewards are predicted badly" in words(found)
-    assert found.trusted == 16  # the pictures are right
+    assert found.reliable_steps == 16  # the pictures are right
 
 
 def test_padding_changes_nothing() -> None:
@@ -103,14 +103,14 @@ def test_padding_changes_nothing() -> None:
     results = []
     for image in (batch.obs["image"], spoilt):
         windows = replace(batch, obs={"image": image}, mask=mask)
-        evidence = gather(DotModel(frozen_decoder=True), [windows], context=CONTEXT, samples=2)
-        results.append(evaluate(evidence, resamples=20))
+        evidence = measure(DotModel(frozen_decoder=True), [windows], context=CONTEXT, samples=2)
+        results.append(compute_metrics(evidence, resamples=20))
     first, second = results
     for name in ("score", "skill", "informed", "moving", "ssim"):
         np.testing.assert_allclose(
             getattr(first.obs["image"], name).value, getattr(second.obs["image"], name).value
         )
-    assert first.reward_seen.share == second.reward_seen.share
+    assert first.reward_observed.share == second.reward_observed.share
     assert first.frames == int(mask.sum())
 
 
@@ -129,8 +129,8 @@ def test_batches_may_be_cut_anywhere() -> None:
         return Batch(**values)
 
     heard: list[tuple[int, int]] = []
-    one = gather(DotModel(), [whole], context=CONTEXT, samples=1)
-    two = gather(
+    one = measure(DotModel(), [whole], context=CONTEXT, samples=1)
+    two = measure(
         DotModel(),
         [part(slice(0, 4)), part(slice(4, 6))],
         context=CONTEXT,
@@ -144,8 +144,8 @@ def test_batches_may_be_cut_anywhere() -> None:
 
 
 def test_one_window_is_enough_for_numbers() -> None:
-    evidence = gather(DotModel(), [record(windows=1)], context=CONTEXT, samples=1)
-    found = evaluate(evidence, resamples=10)
+    evidence = measure(DotModel(), [record(windows=1)], context=CONTEXT, samples=1)
+    found = compute_metrics(evidence, resamples=10)
     assert np.isnan(found.obs["image"].actions_overall.value)
     assert np.isnan(found.obs["image"].skill.low).all()
     assert np.isnan(found.obs["image"].spread_skill.value).all()

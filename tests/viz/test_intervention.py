@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from wmtk.agent.outputs import Posterior
 from wmtk.errors import UsageError
 from wmtk.viz.draw.canvas import RED
-from wmtk.viz.intervention import Intervention, intervene
+from wmtk.viz.intervention import Intervention, set_codes
 from wmtk.viz.metrics import code_usage
 from wmtk.viz.sheets.intervention_sheet import change, heat, intervention_sheet
 from wmtk.viz.videos.intervention_video import HOLD, intervention_frames
@@ -49,7 +49,7 @@ def see(places: list[int], latent: str = "categorical") -> Posterior:
 def found() -> Intervention:
     seen = see([1, 3, 5, 5])
     rows = np.array([0, 0]), np.array([0, 2])  # the first and the third frame
-    return intervene(TwoCodes(), seen, rows, "image", code_usage(seen.posterior[0]))
+    return set_codes(TwoCodes(), seen, rows, "image", code_usage(seen.posterior[0]))
 
 
 def test_only_classes_in_use_are_tried(found: Intervention) -> None:
@@ -58,9 +58,9 @@ def test_only_classes_in_use_are_tried(found: Intervention) -> None:
 
 
 def test_a_changed_code_is_shown(found: Intervention) -> None:
-    assert found.pictures[0].shape == (2, 3, SIDE, SIDE, 1)
+    assert found.images[0].shape == (2, 3, SIDE, SIDE, 1)
     for frame in range(2):
-        np.testing.assert_array_equal(found.pictures[0][frame], draw(np.array([1, 3, 5])))
+        np.testing.assert_array_equal(found.images[0][frame], draw(np.array([1, 3, 5])))
     np.testing.assert_array_equal(found.before, draw(np.array([1, 5])))
 
 
@@ -78,7 +78,7 @@ def test_the_number_of_classes_is_limited() -> None:
     seen = see([0, 1, 2, 3, 3, 3, 2])
     usage = code_usage(seen.posterior[0])
     rows = np.array([0]), np.array([0])
-    found = intervene(TwoCodes(), seen, rows, "image", usage, most_classes=2)
+    found = set_codes(TwoCodes(), seen, rows, "image", usage, most_classes=2)
     assert found.classes[0].tolist() == [2, 3]
 
 
@@ -91,15 +91,15 @@ def test_binary_codes_are_switched() -> None:
     both = np.stack([1 - on, on], -1)
     seen = replace(see([0, 0], "binary"), stoch=on, posterior=both, prior=both)
     rows = np.array([0]), np.array([0])
-    found = intervene(Lamp(), seen, rows, "image", code_usage(both[0]))
-    np.testing.assert_array_equal(found.pictures[0][0], draw(np.array([0, 3])))
+    found = set_codes(Lamp(), seen, rows, "image", code_usage(both[0]))
+    np.testing.assert_array_equal(found.images[0][0], draw(np.array([0, 3])))
     np.testing.assert_array_equal(found.chosen, [[0, 1]])
 
 
 def test_gaussian_latents_have_no_codes() -> None:
     seen = see([1, 2], "gaussian")
     with pytest.raises(UsageError, match="no codes"):
-        intervene(
+        set_codes(
             TwoCodes(),
             seen,
             (np.array([0]), np.array([0])),

@@ -7,7 +7,7 @@ import pytest
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from wmtk.viz import metrics
-from wmtk.viz.interval_text import spoken, within
+from wmtk.viz.interval_text import format_interval, format_margin
 from wmtk.viz.metrics import Bootstrap, Estimate, Usable
 from wmtk.viz.metrics.frames import PSNR_MOST
 
@@ -234,12 +234,12 @@ def test_sensitivity_is_a_mean_difference() -> None:
 
 def test_numbers_with_their_intervals_for_readers() -> None:
     found = metrics.Estimate(*(np.asarray(x) for x in (-0.001, -0.251, 0.249)))
-    assert spoken(found) == "0.00 (-0.25 to 0.25)"
-    assert within(found) == "0.00 ±.25"
+    assert format_interval(found) == "0.00 (-0.25 to 0.25)"
+    assert format_margin(found) == "0.00 ±.25"
     nothing = np.asarray(np.nan)
-    assert within(metrics.Estimate(np.asarray(1.25), nothing, nothing), 1) == "1.2"
-    assert within(metrics.Estimate(nothing, nothing, nothing)) == spoken(
+    assert format_margin(metrics.Estimate(np.asarray(1.25), nothing, nothing), 1) == "1.2"
+    assert format_margin(metrics.Estimate(nothing, nothing, nothing)) == format_interval(
         metrics.Estimate(nothing, nothing, nothing)
     )
     exact = metrics.Estimate(*[np.asarray(2.0)] * 3)
-    assert within(exact) == "2.00 ±0.00"
+    assert format_margin(exact) == "2.00 ±0.00"

@@ -20,7 +20,7 @@ from wmtk.viz.draw.rollout_panels import (
     picture_rows,
     stack_charts,
 )
-from wmtk.viz.rollouts import Rollout, open_loop, reconstructions, side_by_side
+from wmtk.viz.rollouts import Rollout, open_loop_rollouts, reconstruction_rollouts, side_by_side
 from wmtk.viz.sheets.rollout_sheet import HEAD, HEADER, MARGIN, NAMES, rollout_sheet, shown_rows
 from wmtk.viz.videos.rollout_video import rollout_frames
 
@@ -31,18 +31,18 @@ CONTEXT = 4
 
 @pytest.fixture(scope="module")
 def rollouts() -> list[Rollout]:
-    return open_loop(DotModel(), record(windows=2, rows=12), context=CONTEXT, samples=2)
+    return open_loop_rollouts(DotModel(), record(windows=2, rows=12), context=CONTEXT, samples=2)
 
 
 def test_what_is_seen_and_what_is_imagined(rollouts: list[Rollout]) -> None:
     one = rollouts[1]
     assert (one.rows, one.samples, one.context) == (12, 2, CONTEXT)
     assert one.title == "episode 1, steps 0 to 11"
-    assert one.shown["image"].shape == (2, 12, 16, 16, 1)
-    for future in one.shown["image"]:
+    assert one.predicted["image"].shape == (2, 12, 16, 16, 1)
+    for future in one.predicted["image"]:
         np.testing.assert_array_equal(future, one.truth["image"])  # the model is right
-    assert one.end_shown is not None
-    np.testing.assert_allclose(rollouts[0].end_shown[:, -1], 1)
+    assert one.end_predicted is not None
+    np.testing.assert_allclose(rollouts[0].end_predicted[:, -1], 1)
     np.testing.assert_allclose(rollouts[0].end, [0] * 11 + [1])
 
 
@@ -50,13 +50,15 @@ def test_rows_that_do_not_exist_are_left_out() -> None:
     batch = record(windows=2, rows=12)
     mask = batch.mask.copy()
     mask[1, 7:] = False
-    short = open_loop(DotModel(), replace(batch, mask=mask), context=CONTEXT)[1]
+    short = open_loop_rollouts(DotModel(), replace(batch, mask=mask), context=CONTEXT)[1]
     assert short.rows == 7
-    assert short.shown["image"].shape[1] == 7
+    assert short.predicted["image"].shape[1] == 7
 
 
 def test_several_models_side_by_side(rollouts: list[Rollout]) -> None:
-    frozen = open_loop(DotModel(frozen_decoder=True), record(windows=2, rows=12), context=CONTEXT)
+    frozen = open_loop_rollouts(
+        DotModel(frozen_decoder=True), record(windows=2, rows=12), context=CONTEXT
+    )
     both = side_by_side([rollouts[0], frozen[0]], ["right", "frozen"])
     rows = dict(enumerate(picture_rows(both, "image")))
     assert [name for name, _ in rows.values()] == ["truth", "right", "error", "frozen", "error"]
@@ -69,15 +71,15 @@ def test_several_models_side_by_side(rollouts: list[Rollout]) -> None:
 
 
 def test_reconstructions_are_all_seen() -> None:
-    (one,) = reconstructions(DotModel(frozen_decoder=True), record(windows=1, rows=6))
+    (one,) = reconstruction_rollouts(DotModel(frozen_decoder=True), record(windows=1, rows=6))
     assert one.context == one.rows == 6
-    assert one.shown["image"].shape == (1, 6, 16, 16, 1)
-    assert (one.shown["image"][0] == one.shown["image"][0, 0]).all()
+    assert one.predicted["image"].shape == (1, 6, 16, 16, 1)
+    assert (one.predicted["image"][0] == one.predicted["image"][0, 0]).all()
 
 
 def test_without_a_discount_head_there_is_no_end() -> None:
-    (one,) = reconstructions(DotModel(gamma=None), record(windows=1, rows=6))
-    assert one.end_shown is None
+    (one,) = reconstruction_rollouts(DotModel(gamma=None), record(windows=1, rows=6))
+    assert one.end_predicted is None
 
 
 @pytest.mark.parametrize("columns", [2, 5, 12, 60])
@@ -129,11 +131,11 @@ def test_a_short_rollout_waits_for_the_others(rollouts: list[Rollout]) -> None:
     short = replace(
         rollouts[0],
         truth={"image": rollouts[0].truth["image"][:6]},
-        shown={"image": rollouts[0].shown["image"][:, :6]},
+        predicted={"image": rollouts[0].predicted["image"][:, :6]},
         reward=rollouts[0].reward[:6],
-        reward_shown=rollouts[0].reward_shown[:, :6],
+        reward_predicted=rollouts[0].reward_predicted[:, :6],
         end=rollouts[0].end[:6],
-        end_shown=None,
+        end_predicted=None,
     )
     assert len(list(rollout_frames([short, rollouts[1]], "image"))) == 12
 
@@ -144,11 +146,11 @@ def test_numbers_are_drawn_as_lines() -> None:
         title="episode 0",
         context=3,
         truth={"state": rows, "height": rows[:, 0]},
-        shown={"state": rows[None] + 0.1, "height": rows[None, :, 0]},
+        predicted={"state": rows[None] + 0.1, "height": rows[None, :, 0]},
         reward=np.zeros(8),
-        reward_shown=np.zeros((1, 8)),
+        reward_predicted=np.zeros((1, 8)),
         end=np.zeros(8),
-        end_shown=None,
+        end_predicted=None,
     )
     names = [chart[0].name for chart in number_traces(one)]
     assert names == ["state[0]", "state[1]", "state[2]", "height"]
@@ -174,7 +176,7 @@ def test_the_pictures_are_chosen_by_name() -> None:
 
 def test_probabilities_are_drawn_on_a_whole_scale() -> None:
     """A probability of nearly nothing must not look like much."""
-    (rollout,) = open_loop(DotModel(), record(windows=1), context=4)
+    (rollout,) = open_loop_rollouts(DotModel(), record(windows=1), context=4)
     reward, end = stack_charts(chart_traces(rollout), 0, 0, 300)
     low = replace(end, traces=[replace(trace, values=0.001 * trace.values) for trace in end.traces])
     assert low.range == (0, 1)

@@ -9,26 +9,30 @@ from typing import Any, cast
 
 import pytest
 
-from wmtk.viz.evaluation import Evaluation, evaluate
-from wmtk.viz.evidence import gather
+from wmtk.viz.evaluation.measurements import measure
+from wmtk.viz.evaluation.model_metrics import ModelMetrics, compute_metrics
+from wmtk.viz.evaluation.verdict import verdict
 from wmtk.viz.html_report.about import About
 from wmtk.viz.html_report.overview import summary
-from wmtk.viz.judgment.verdict import verdict
 
 from .dots import DotModel, record
 
 
 @pytest.fixture(scope="module")
-def right() -> Evaluation:
-    evidence = gather(DotModel(), [record()], context=4, samples=1)
-    return evaluate(evidence, resamples=20, factors=False)
+def right() -> ModelMetrics:
+    evidence = measure(DotModel(), [record()], context=4, samples=1)
+    return compute_metrics(evidence, resamples=20, factors=False)
 
 
 @pytest.mark.parametrize(
     ("changes", "grade"),
-    [({}, "good"), ({"trusted": 8, "usable": 16}, "doubtful"), ({"usable": 0}, "bad")],
+    [
+        ({}, "good"),
+        ({"reliable_steps": 8, "steps_above_baselines": 16}, "doubtful"),
+        ({"steps_above_baselines": 0}, "bad"),
+    ],
 )
-def test_banner_and_findings(right: Evaluation, changes: dict[str, Any], grade: str) -> None:
+def test_banner_and_findings(right: ModelMetrics, changes: dict[str, Any], grade: str) -> None:
     class Named:
         path = type("Path", (), {"name": "dots.zarr"})
 

@@ -7,8 +7,7 @@ import pytest
 
 from wmtk.datasets import Dataset, split
 from wmtk.errors import UsageError
-from wmtk.viz.held_out import held_out
-from wmtk.viz.windows import Window, batches, choose_windows, read_windows
+from wmtk.viz.windows import Window, batches, choose_windows, held_out, read_windows
 
 
 def everything(dataset: Dataset) -> np.ndarray:
@@ -53,7 +52,7 @@ def test_the_choice_is_repeatable_and_limited(dataset: Dataset) -> None:
 def test_what_makes_no_window_is_refused(dataset: Dataset) -> None:
     with pytest.raises(UsageError, match="No episode has more than 50 rows"):
         choose_windows(dataset.episodes, everything(dataset), context=50)
-    with pytest.raises(UsageError, match="make no window"):
+    with pytest.raises(UsageError, match="context of 0 and a horizon"):
         choose_windows(dataset.episodes, everything(dataset), context=0)
 
 

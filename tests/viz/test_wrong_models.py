@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from wmtk.agent.outputs import OpenLoop, Posterior
 from wmtk.cli.common.verdict_text import STYLES
 from wmtk.datasets import Batch
-from wmtk.viz.evaluation import Evaluation, evaluate
-from wmtk.viz.evidence import gather
-from wmtk.viz.judgment.grades import MARKS, Grade
-from wmtk.viz.judgment.return_findings import bias_grade, relation_grade
-from wmtk.viz.judgment.verdict import verdict
+from wmtk.viz.evaluation.findings import bias_grade, relation_grade
+from wmtk.viz.evaluation.grades import MARKS, Grade
+from wmtk.viz.evaluation.measurements import measure
+from wmtk.viz.evaluation.model_metrics import ModelMetrics, compute_metrics
+from wmtk.viz.evaluation.verdict import verdict
 from wmtk.viz.metrics import (
     Bootstrap,
     Estimate,
@@ -44,13 +44,13 @@ TIME_LIMITS = "! Time limits are predicted as ends"
 COLLAPSED = "! The posterior has collapsed"
 
 
-def judge(model: DotModel, batch: Batch | None = None) -> Evaluation:
+def judge(model: DotModel, batch: Batch | None = None) -> ModelMetrics:
     windows = [record() if batch is None else batch]
-    evidence = gather(model, windows, context=CONTEXT, samples=2)
-    return evaluate(evidence, resamples=50, factors=False)
+    evidence = measure(model, windows, context=CONTEXT, samples=2)
+    return compute_metrics(evidence, resamples=50, factors=False)
 
 
-def faults(found: Evaluation) -> list[str]:
+def faults(found: ModelMetrics) -> list[str]:
     """What the verdict has to complain about."""
     findings = verdict(found).findings
     return [f"{MARKS[f.grade]} {f.text}" for f in findings if f.grade != Grade.GOOD]
@@ -212,28 +212,32 @@ def steady(*, ends: bool) -> Batch:
 
 
 @pytest.fixture(scope="module")
-def right() -> Evaluation:
+def right() -> ModelMetrics:
     return judge(DotModel())
 
 
-def test_a_right_model_is_found_right(right: Evaluation) -> None:
+def test_a_right_model_is_found_right(right: ModelMetrics) -> None:
     image = right.obs["image"]
-    assert (right.horizon, right.trusted, right.usable) == (HORIZON, HORIZON, HORIZON)
+    assert (right.horizon, right.reliable_steps, right.steps_above_baselines) == (
+        HORIZON,
+        HORIZON,
+        HORIZON,
+    )
     np.testing.assert_allclose(image.score.value, PSNR_MOST)
     np.testing.assert_allclose(image.ssim.value, 1)
     np.testing.assert_allclose(image.skill.value, 1)
     np.testing.assert_allclose(image.informed_ceiling.value, 1)
     assert image.actions_overall.low > 10
     assert right.reward_imagined.r_squared.value == pytest.approx(1)
-    assert right.reward_seen.return_bias.value == pytest.approx(0)
+    assert right.reward_observed.return_bias.value == pytest.approx(0)
     for found in (right.returns, right.returns_policy):
         assert found.windows == 24
         for quality in (found.discounted, found.undiscounted):
             assert quality.bias.value == pytest.approx(0, abs=1e-6)
             assert quality.correlation.value == pytest.approx(1)
-    assert right.ends_seen is not None
-    assert right.ends_seen.average_precision.value == pytest.approx(1)
-    assert right.ends_seen.calibration_error == pytest.approx(0, abs=1e-6)
+    assert right.ends_observed is not None
+    assert right.ends_observed.average_precision.value == pytest.approx(1)
+    assert right.ends_observed.calibration_error == pytest.approx(0, abs=1e-6)
     assert right.codes is not None
     assert right.codes.dead_share == 0
     assert right.codes.information[0] == pytest.approx(np.log(right.codes.perplexity[0]))
@@ -298,7 +302,7 @@ def test_a_right_model_is_found_right(right: Evaluation) -> None:
         (imagining(lambda true: true + 0.3)(), returns("too high:")),
         (
             imagining(of_others)(),
-            [*returns("unrelated to the true ones:", "!?", "Returns"), BAD_DREAM],
+            [*returns("unrelated to the true returns:", "!?", "Returns"), BAD_DREAM],
         ),
         (
             imagining(lambda true: true * (np.arange(HORIZON) < 2))(),
@@ -343,7 +347,7 @@ def test_the_verdict_of_a_wrong_model(model: DotModel, complaints: list[str]) ->
     assert MARKS[verdict(found).grade] == min(complaint[0] for complaint in complaints)
 
 
-def test_the_numbers_of_wrong_models(right: Evaluation) -> None:
+def test_the_numbers_of_wrong_models(right: ModelMetrics) -> None:
     """The words are right because the numbers are."""
     shuffled = judge(Shuffled()).obs["image"]
     assert shuffled.actions_overall.low < 0 < right.obs["image"].actions_overall.low
@@ -356,15 +360,15 @@ def test_the_numbers_of_wrong_models(right: Evaluation) -> None:
     assert collapsed.kl.value == pytest.approx(0)
     assert collapsed.codes.information.sum() == pytest.approx(0)
     lying = judge(DotModel(lying_reward=True))
-    assert lying.reward_seen.correlation.value < -0.8
+    assert lying.reward_observed.correlation.value < -0.8
     assert lying.reward_policy.return_bias.low > 0
     large = judge(rewarding(lambda true: 5 * true)())
     for found, size in ((large, 5), (right, 1)):
-        assert found.reward_seen.positive is not None
-        assert found.reward_seen.positive.size.value == pytest.approx(size)
+        assert found.reward_observed.positive is not None
+        assert found.reward_observed.positive.size.value == pytest.approx(size)
     eager = judge(Eager())
-    assert eager.ends_seen is not None
-    assert eager.ends_seen.expected_rate > 0.5 > 10 * eager.ends_seen.base_rate
+    assert eager.ends_observed is not None
+    assert eager.ends_observed.expected_rate > 0.5 > 10 * eager.ends_observed.base_rate
 
 
 # --- rewards of two signs ----------------------------------------------------------------------
@@ -421,10 +425,10 @@ def two_signs(change: Change, positive: int = 30, negative: int = 70) -> RewardQ
     ids=["right", "no rewards", "no punishments", "small rewards", "two rewards"],
 )
 def test_one_sign_of_rewards_does_not_hide_the_other(
-    right: Evaluation, change: Change, signs: dict[str, int], complaints: list[str]
+    right: ModelMetrics, change: Change, signs: dict[str, int], complaints: list[str]
 ) -> None:
     quality = two_signs(change, **signs)
-    found = replace(right, reward_seen=quality, reward_policy=quality, reward_imagined=quality)
+    found = replace(right, reward_observed=quality, reward_policy=quality, reward_imagined=quality)
     heard = faults(found)
     assert len(heard) == len(complaints), heard
     for complaint, fault in zip(complaints, heard, strict=True):
@@ -437,11 +441,11 @@ def test_one_sign_of_rewards_does_not_hide_the_other(
             assert any(f.text.startswith(f"{other} rewards are {WELL}") for f in said.findings)
 
 
-def test_unseen_rewards_are_told_where_none_are_imagined(right: Evaluation) -> None:
+def test_unseen_rewards_are_told_where_none_are_imagined(right: ModelMetrics) -> None:
     """No rewards come in the steps that a policy imagines, but the seen ones are missed."""
     seen = two_signs(lambda true: 0 * true)
     none = two_signs(lambda true: true, positive=0, negative=0)
-    found = replace(right, reward_seen=seen, reward_policy=none, reward_imagined=none)
+    found = replace(right, reward_observed=seen, reward_policy=none, reward_imagined=none)
     assert "! Positive rewards are predicted badly from observed states" in faults(found)[0]
 
 
@@ -449,7 +453,7 @@ def test_unseen_rewards_are_told_where_none_are_imagined(right: Evaluation) -> N
 
 
 @pytest.mark.parametrize(
-    ("trusted", "usable", "imagined", "grade"),
+    ("reliable", "above_baselines", "imagined", "grade"),
     [
         (16, 16, 16, Grade.GOOD),
         (8, 12, 8, Grade.GOOD),
@@ -462,18 +466,23 @@ def test_unseen_rewards_are_told_where_none_are_imagined(right: Evaluation) -> N
     ],
 )
 def test_reliable_steps_are_judged_by_what_a_policy_imagines(
-    right: Evaluation, trusted: int, usable: int, imagined: int, grade: Grade
+    right: ModelMetrics, reliable: int, above_baselines: int, imagined: int, grade: Grade
 ) -> None:
-    found = replace(right, trusted=trusted, usable=usable, policy_horizon=imagined)
+    found = replace(
+        right,
+        reliable_steps=reliable,
+        steps_above_baselines=above_baselines,
+        policy_horizon=imagined,
+    )
     said = verdict(found)
     assert said.findings[0].grade == said.grade == grade
     assert ("green", "yellow", "bold red")[list(Grade).index(grade)] == STYLES[said.grade]
     if grade != Grade.GOOD:
-        assert str(imagined) in said.headline or not trusted
+        assert str(imagined) in said.headline or not reliable
 
 
-def test_two_reliable_steps_of_many_that_are_better_than_the_baselines(right: Evaluation) -> None:
-    found = replace(right, trusted=2, usable=16)
+def test_two_reliable_steps_of_many_that_are_better_than_the_baselines(right: ModelMetrics) -> None:
+    found = replace(right, reliable_steps=2, steps_above_baselines=16)
     assert verdict(found).findings[0].text == (
         "Reliable for about 2 steps, where a policy imagines 15; better than the baselines up to "
         "16, the longest horizon tested."
@@ -496,8 +505,8 @@ def test_a_constant_reward_is_judged_by_its_ends() -> None:
     horizon = np.array([forever.horizon])
     np.testing.assert_allclose(forever.returns.discounted.imagined.value, _sums(horizon)[0], 1e-6)
     first, *_, last = faults(forever)
-    assert first.startswith(returns("unrelated to the true ones:")[0])
-    assert "no correlation, as the imagined ones do not vary" in first
+    assert first.startswith(returns("unrelated to the true returns:")[0])
+    assert "no correlation, because the imagined returns do not vary" in first
     assert last.startswith("! Ends are predicted badly from observed states")
 
 
@@ -509,7 +518,7 @@ def _sums(steps: NDArray[np.int64]) -> NDArray[np.float64]:
 def test_returns_that_do_not_vary_have_no_correlation() -> None:
     found = judge(Steady(), steady(ends=False))
     (ends,) = faults(found)
-    assert ends == "? Ends cannot be judged: the task ends in none of these windows."
+    assert ends == "? Ends cannot be judged: the task does not end in these windows."
     said = verdict(found)
     assert said.grade == Grade.GOOD
     assert "hardly vary, so that their correlation is not judged" in said.findings[1].text
@@ -522,11 +531,11 @@ def test_a_constant_reward_has_a_bias() -> None:
 
     assert faults(judge(Double(), steady(ends=False)))[:2] == [
         "! Discounted returns over the 15 steps that a policy imagines are too high: predicted "
-        "15.88 on average, true 7.94; bias 7.94 (7.94 to 7.94); the true ones hardly vary, so that "
-        "their correlation is not judged.",
+        "15.88 on average, true 7.94; bias 7.94 (7.94 to 7.94); the true returns hardly vary, so "
+        "that their correlation is not judged.",
         "! Returns over 16 imagined steps are too high: predicted 32.00 on average, true 16.00; "
-        "bias 16.00 (16.00 to 16.00); the true ones hardly vary, so that their correlation is not "
-        "judged.",
+        "bias 16.00 (16.00 to 16.00); the true returns hardly vary, so that their correlation is "
+        "not judged.",
     ]
 
 
@@ -564,7 +573,7 @@ def test_rewards_are_compared_in_the_unit_of_the_model() -> None:
     true = np.tanh(batch.reward[:, CONTEXT:]).sum(1).mean()
     assert found.returns.undiscounted.true.value == pytest.approx(true)
     assert faults(found) == []
-    assert "in the model's unit of reward" in verdict(found).findings[1].text
+    assert "in the model's transformed rewards" in verdict(found).findings[1].text
 
 
 def test_ends_that_are_not_learned() -> None:
@@ -572,7 +581,7 @@ def test_ends_that_are_not_learned() -> None:
         gamma = None
 
     assert faults(judge(Endless(gamma=None))) == [
-        "? The model does not predict when the task ends, which happens 12 times in these windows."
+        "? The model does not predict the end of the task, which occurs 12 times in these windows."
     ]
 
 

@@ -55,7 +55,7 @@ def choose_image(obs: dict[str, ArraySpec], wanted: str | None) -> str | None:
 
 def picture_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
     """The rows of a rollout's pictures: names and frames (T, H, W, C), fewer of a dream's truth."""
-    truth, shown = rollout.truth[key], rollout.shown[key]
+    truth, shown = rollout.truth[key], rollout.predicted[key]
     if rollout.dream:
         yield "recorded", truth
         for number, future in enumerate(shown, start=1):
@@ -96,9 +96,9 @@ def phase_color(rollout: Rollout, row: int) -> Color:
 
 def chart_traces(rollout: Rollout) -> list[list[Trace]]:
     """The lines of each chart below the pictures: rewards, and ends where they are learned."""
-    found = [_traces(rollout, "reward", rollout.reward, rollout.reward_shown)]
-    if rollout.end_shown is not None:
-        found.append(_traces(rollout, END, rollout.end, rollout.end_shown))
+    found = [_traces(rollout, "reward", rollout.reward, rollout.reward_predicted)]
+    if rollout.end_predicted is not None:
+        found.append(_traces(rollout, END, rollout.end, rollout.end_predicted))
     if rollout.value is not None:
         found.append([Trace("value", rollout.value.mean(0), MODEL)])
     return found
@@ -113,7 +113,7 @@ def number_traces(rollout: Rollout) -> list[list[Trace]]:
         known = rows.reshape(len(rows), -1).astype(np.float64)
         true = np.full((rollout.rows, known.shape[1]), np.nan)
         true[: len(known)] = known
-        shown = rollout.shown[key].reshape(-1, *true.shape).astype(np.float64)
+        shown = rollout.predicted[key].reshape(-1, *true.shape).astype(np.float64)
         for index in range(true.shape[1]):
             name = key if true.shape[1] == 1 else f"{key}[{index}]"
             found.append(_traces(rollout, name, true[:, index], shown[:, :, index]))

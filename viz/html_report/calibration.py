@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wmtk.stats import Numbers
-from wmtk.viz.evidence import Evidence
+from wmtk.viz.evaluation.measurements import Measurements
 from wmtk.viz.metrics import Bootstrap, Estimate, terminal_probability
 
 BINS = 12
@@ -27,7 +27,7 @@ class Binned:
 class HeadCalibration:
     """Rewards and ends; `_at` are means over windows at each of H imagined steps."""
 
-    reward_seen: Binned
+    reward_observed: Binned
     reward_imagined: Binned
     reward_true_at: Estimate
     reward_imagined_at: Estimate
@@ -48,14 +48,14 @@ def binned(truth: ArrayLike, prediction: ArrayLike, bins: int = BINS) -> Binned:
     return Binned(count[some], predicted, observed)
 
 
-def calibrate(found: Evidence, *, seed: int = 0) -> HeadCalibration:
+def calibrate(found: Measurements, *, seed: int = 0) -> HeadCalibration:
     bootstrap = Bootstrap(found.episode, seed=seed)
     mask, ahead, C = found.mask, found.ahead, found.context
     ends = None
     if found.gamma is not None:
         ends = terminal_probability(found.discount_imagined, found.gamma)
     return HeadCalibration(
-        reward_seen=binned(found.reward[mask], found.reward_seen[mask]),
+        reward_observed=binned(found.reward[mask], found.reward_observed[mask]),
         reward_imagined=binned(found.reward[:, C:][ahead], found.reward_imagined[ahead]),
         reward_true_at=bootstrap.mean(found.reward[:, C:], ahead),
         reward_imagined_at=bootstrap.mean(found.reward_imagined, ahead),

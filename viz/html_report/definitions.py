@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wmtk.viz.evaluation import DEFINITIONS, Evaluation
+from wmtk.viz.evaluation.model_metrics import DEFINITIONS, ModelMetrics
 from wmtk.viz.html_report.markup import Section, element, joined, paragraph
 
 MORE = {
@@ -29,7 +29,7 @@ MORE = {
 }
 
 
-def definitions(found: Evaluation) -> Section:
+def definitions(found: ModelMetrics) -> Section:
     entries = []
     for name, meaning in (DEFINITIONS | MORE).items():
         begun = meaning if meaning.startswith("dB") else meaning[0].upper() + meaning[1:]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from wmtk.viz.evaluation import Evaluation, Factor
+from wmtk.viz.evaluation.model_metrics import Factor, ModelMetrics
 from wmtk.viz.html_report.markup import Section, joined, paragraph, table
 
 
-def factors(found: Evaluation) -> Section | None:
+def factors(found: ModelMetrics) -> Section | None:
     """Nothing where the dataset stores no factors."""
     if not found.factors:
         return None

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wmtk.viz.evaluation import Evaluation
+from wmtk.viz.evaluation.model_metrics import ModelMetrics
 from wmtk.viz.html_report.calibration import Binned, HeadCalibration
 from wmtk.viz.html_report.charts import Chart, Series, curve, figures
 from wmtk.viz.html_report.markup import Section, element, joined, paragraph, table
-from wmtk.viz.imagined_returns import ROWS, return_rows
-from wmtk.viz.interval_text import spoken
+from wmtk.viz.interval_text import RETURN_COLUMNS, format_interval, return_rows
 from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
 
 
-def heads(found: Evaluation, calibration: HeadCalibration) -> Section:
+def heads(found: ModelMetrics, calibration: HeadCalibration) -> Section:
     text = (
         "Read off states that saw the row, and off states that were imagined. Average precision "
         "stands beside the base rate, which is what knowing nothing would reach."
@@ -24,16 +23,16 @@ def heads(found: Evaluation, calibration: HeadCalibration) -> Section:
         paragraph(text, soft=True),
         element("h3", "Rewards"),
         table(_reward_rows(found), ("", "seen", "imagined"), 2),
-        table(return_rows(found.returns_policy, found.returns), ROWS, 3),
+        table(return_rows(found.returns_policy, found.returns), RETURN_COLUMNS, 3),
         figures(_reward_charts(found, calibration)),
         element("h3", "Ends"),
     ]
-    if found.ends_seen is None or found.ends_imagined is None:
+    if found.ends_observed is None or found.ends_imagined is None:
         parts.append(paragraph("This model does not learn when a task ends."))
     else:
-        rows = _pairs(_end_rows(found.ends_seen), _end_rows(found.ends_imagined))
+        rows = _pairs(_end_rows(found.ends_observed), _end_rows(found.ends_imagined))
         parts.append(table(rows, ("", "seen", "imagined"), 2))
-        parts.append(figures(_end_charts(found.ends_seen, found.ends_imagined, calibration)))
+        parts.append(figures(_end_charts(found.ends_observed, found.ends_imagined, calibration)))
     return Section("heads", "Rewards and ends", joined(*parts))
 
 
@@ -47,23 +46,23 @@ def _pairs(seen: Iterator[Row], imagined: Iterator[Row]) -> Iterator[tuple[str, 
             yield name, one, other
 
 
-def _reward_rows(found: Evaluation) -> Iterator[tuple[str, str, str]]:
-    yield from _pairs(_rewards(found.reward_seen), _rewards(found.reward_imagined))
+def _reward_rows(found: ModelMetrics) -> Iterator[tuple[str, str, str]]:
+    yield from _pairs(_rewards(found.reward_observed), _rewards(found.reward_imagined))
 
 
 def _rewards(quality: RewardQuality) -> Iterator[Row]:
-    yield "R²", spoken(quality.r_squared)
-    yield "Correlation", spoken(quality.correlation)
+    yield "R²", format_interval(quality.r_squared)
+    yield "Correlation", format_interval(quality.correlation)
     for name, events in (("Positive", quality.positive), ("Negative", quality.negative)):
-        precise = "-" if events is None else spoken(events.average_precision)
-        near = "-" if events is None else spoken(events.with_tolerance)
+        precise = "-" if events is None else format_interval(events.average_precision)
+        near = "-" if events is None else format_interval(events.with_tolerance)
         base = "-" if events is None else f"{events.base_rate:.3f}"
         yield f"{name} rewards, average precision", precise
         yield f"{name} rewards, within {events.tolerance if events else 1} step", near
         yield f"{name} rewards, base rate", base
 
 
-def _reward_charts(found: Evaluation, calibration: HeadCalibration) -> Iterator[Chart]:
+def _reward_charts(found: ModelMetrics, calibration: HeadCalibration) -> Iterator[Chart]:
     steps = {"group": "horizon", "whole": True}
     yield Chart(
         "Reward at each step",
@@ -91,7 +90,7 @@ def _reward_charts(found: Evaluation, calibration: HeadCalibration) -> Iterator[
         "predicted",
         "mean of what came",
         [
-            _points("seen", "ceiling", calibration.reward_seen),
+            _points("seen", "ceiling", calibration.reward_observed),
             _points("imagined", "model", calibration.reward_imagined),
         ],
         "On the dotted line, rewards are as large as predicted. Larger points are more steps.",
@@ -128,11 +127,11 @@ def _weighted(name: str, look: str, x: object, y: object, count: object) -> Seri
 
 
 def _end_rows(quality: EndingQuality) -> Iterator[Row]:
-    yield "Average precision", spoken(quality.average_precision)
+    yield "Average precision", format_interval(quality.average_precision)
     yield "Base rate", f"{quality.base_rate:.4f}"
     yield "Expected rate", f"{quality.expected_rate:.4f}"
-    yield "Area under the ROC curve", spoken(quality.auc)
-    yield "Brier score", spoken(quality.brier, 4)
+    yield "Area under the ROC curve", format_interval(quality.auc)
+    yield "Brier score", format_interval(quality.brier, 4)
     yield "Brier score of always saying the base rate", f"{quality.brier_of_base_rate:.4f}"
     yield "Calibration error", f"{quality.calibration_error:.4f}"
     said = f"{quality.at_truncated:.3f} of {quality.truncated:,}"

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from wmtk.viz.draw.canvas import to_rgb
-from wmtk.viz.evaluation import Evaluation
+from wmtk.viz.evaluation.model_metrics import ModelMetrics
 from wmtk.viz.html_report.charts import Chart, Series, curve, data, figure, figures
 from wmtk.viz.html_report.markup import Markup, Section, element, joined, paragraph, table
 from wmtk.viz.html_report.material import Material, Stage
 from wmtk.viz.html_report.media import picture, png
-from wmtk.viz.interval_text import spoken
+from wmtk.viz.interval_text import format_interval
 from wmtk.viz.intervention import Intervention
 from wmtk.viz.metrics.divergences import entropy
 from wmtk.viz.sheets.intervention_sheet import STRONG, heat, strongest_sheet
@@ -35,11 +35,11 @@ def latents(found: Material) -> Section:
     return Section("latents", "Latents and codes", joined(*parts))
 
 
-def _uncertainty(found: Evaluation) -> Markup:
+def _uncertainty(found: ModelMetrics) -> Markup:
     rows = [
-        ("KL, nats a step", spoken(found.kl)),
-        ("Entropy after seeing the frame, nats", spoken(found.entropy_posterior)),
-        ("Entropy before seeing it, nats", spoken(found.entropy_prior)),
+        ("KL, nats a step", format_interval(found.kl)),
+        ("Entropy after seeing the frame, nats", format_interval(found.entropy_posterior)),
+        ("Entropy before seeing it, nats", format_interval(found.entropy_prior)),
     ]
     codes = found.codes
     if codes is not None:
@@ -138,14 +138,14 @@ def change_sheet(found: Intervention) -> tuple[int, dict[str, Any]]:
     """
     moved = [
         np.abs(pictures.astype(np.int16) - found.before[:, None]).mean((1, 2, 3, 4))
-        for pictures in found.pictures
+        for pictures in found.images
     ]
     frame = int(np.sum(moved, 0).argmax())
-    V, columns = len(found.pictures), max(len(classes) for classes in found.classes)
+    V, columns = len(found.images), max(len(classes) for classes in found.classes)
     _, H, W, _ = found.before.shape
     sheet = np.zeros(((V + 1) * H, columns * W, 3), np.uint8)
     sheet[:H, :W] = to_rgb(found.before[frame, ..., :3])
-    for v, pictures in enumerate(found.pictures):
+    for v, pictures in enumerate(found.images):
         for column, pixels in enumerate(pictures[frame]):
             top, left = (v + 1) * H, column * W
             sheet[top : top + H, left : left + W] = to_rgb(pixels[..., :3])

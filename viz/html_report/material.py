@@ -5,34 +5,30 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wmtk.agent.load import LoadedAgent, LoadedModel
 from wmtk.datasets import Batch
 from wmtk.stats import Numbers
-from wmtk.viz.code_frames import watch_codes
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.draw.rollout_panels import choose_image
-from wmtk.viz.evaluation import Evaluation, evaluate
-from wmtk.viz.evidence import SAMPLES, Evidence, Predictor, gather
+from wmtk.viz.evaluation.measurements import SAMPLES, Measurements, Predictor, measure
+from wmtk.viz.evaluation.model_metrics import ModelMetrics, compute_metrics
 from wmtk.viz.html_report.calibration import HeadCalibration, calibrate
 from wmtk.viz.html_report.policy_section import policy_dreams
-from wmtk.viz.intervention import Intervention, LatentDecoder, intervene
+from wmtk.viz.intervention import Intervention, set_codes
+from wmtk.viz.latent_codes import code_distributions
 from wmtk.viz.metrics import CodeUsage, code_usage
-from wmtk.viz.policy_rollouts import ImaginedEpisode, PolicyPredictor
-from wmtk.viz.rollouts import Rollout, open_loop, reconstructions
+from wmtk.viz.rollouts import ImaginedEpisode, Rollout, open_loop_rollouts, reconstruction_rollouts
 
 FUTURES = 4  # that a film shows of one window
 CHANGED = 4  # frames whose codes are changed
 FEW_WINDOWS = 16  # that earlier checkpoints are shown
 
 Tell = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
-
-
-class Subject(Predictor, LatentDecoder, Protocol):
-    """A model that can be looked at and asked to show states; `wmtk.load` gives one."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Material:
-    evaluation: Evaluation
+    evaluation: ModelMetrics
     calibration: HeadCalibration
     image: str | None  # the key of the pictures shown; None if there are none
     windows: list[Rollout]  # a bad, a typical and a good one
@@ -59,7 +55,7 @@ class Material:
 
 
 def look_closely(
-    model: Subject,
+    model: LoadedModel,
     windows: Sequence[Batch],
     *,
     context: int,
@@ -67,7 +63,7 @@ def look_closely(
     seed: int = 0,
     earlier: Iterable[tuple[int, Predictor]] = (),
     update: int = 0,
-    policy: PolicyPredictor | None = None,
+    policy: LoadedAgent | None = None,
     actions: ActionLook | None = None,
     tell: Tell = lambda what, done, total: None,
 ) -> Material:
@@ -76,7 +72,7 @@ def look_closely(
     `earlier` are other updates of the same training, loaded one by one as they are asked for.
     `policy` is the model again if it has an actor, and `actions` how its actions are called.
     """
-    evidence = gather(
+    evidence = measure(
         model,
         windows,
         context=context,
@@ -85,20 +81,19 @@ def look_closely(
         on_window=lambda done, total: tell("Looking at windows", done, total),
     )
     parts = iter(range(1, 9))
-    found = evaluate(
+    found = compute_metrics(
         evidence, seed=seed, on_part=lambda part: tell("Computing metrics", next(parts), 3)
     )
     image = choose_image(dict(model.schema.obs), None)
     names = choose_typical(evidence, image)
     batch = _picked(windows, list(names))
+    typical = open_loop_rollouts(model, batch, context=context, seed=seed)
     rollouts = [
         replace(rollout, title=f"{name}: {rollout.title}")
-        for name, rollout in zip(
-            names.values(), open_loop(model, batch, context=context, seed=seed), strict=True
-        )
+        for name, rollout in zip(names.values(), typical, strict=True)
     ]
     middle = _picked(windows, [window for window, name in names.items() if "typical" in name])
-    (futures,) = open_loop(model, middle, context=context, samples=FUTURES, seed=seed)
+    (futures,) = open_loop_rollouts(model, middle, context=context, samples=FUTURES, seed=seed)
     stages = list(_stages(found, earlier, windows, seed, update, tell))
     intervention, changed = _change(model, windows, image, found, seed, tell)
     return Material(
@@ -107,7 +102,7 @@ def look_closely(
         image=image,
         windows=rollouts,
         futures=futures,
-        seen=reconstructions(model, batch, seed),
+        seen=reconstruction_rollouts(model, batch, seed),
         stages=stages,
         intervention=intervention,
         changed=changed,
@@ -116,7 +111,7 @@ def look_closely(
 
 
 def _dream(
-    policy: PolicyPredictor | None,
+    policy: LoadedAgent | None,
     windows: Sequence[Batch],
     context: int,
     horizon: int,
@@ -130,7 +125,7 @@ def _dream(
     )
 
 
-def choose_typical(found: Evidence, image: str | None) -> Mapping[int, str]:
+def choose_typical(found: Measurements, image: str | None) -> Mapping[int, str]:
     """A bad window, a typical and a good one, by how much better than copying they are."""
     key = image or next(iter(found.obs))
     errors, ahead = found.obs[key], found.ahead
@@ -169,7 +164,7 @@ def _picked(windows: Sequence[Batch], numbers: Sequence[int]) -> Batch:
 
 
 def _stages(
-    found: Evaluation,
+    found: ModelMetrics,
     earlier: Iterable[tuple[int, Predictor]],
     windows: Sequence[Batch],
     seed: int,
@@ -181,17 +176,17 @@ def _stages(
         return
     count = max(1, FEW_WINDOWS // len(windows[0].reward))
     for number, (step, model) in enumerate(earlier, start=1):
-        posterior, prior = watch_codes(model, windows[:count], seed=seed)
+        posterior, prior = code_distributions(model, windows[:count], seed=seed)
         tell("Looking at checkpoints", number, number)
         yield Stage(step, code_usage(posterior), prior.mean(0))
     yield Stage(update, found.codes, found.prior_usage)
 
 
 def _change(
-    model: Subject,
+    model: LoadedModel,
     windows: Sequence[Batch],
     image: str | None,
-    found: Evaluation,
+    found: ModelMetrics,
     seed: int,
     tell: Tell,
 ) -> tuple[Intervention | None, list[str]]:
@@ -201,7 +196,7 @@ def _change(
     batch = windows[0]
     rows = np.arange(min(CHANGED, len(batch.reward)))
     steps = batch.mask[rows].sum(1) // 2
-    done = intervene(
+    done = set_codes(
         model,
         model.observe_batch(batch, seed),
         (rows, steps),

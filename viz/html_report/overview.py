@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wmtk.viz.evaluation import Evaluation
+from wmtk.viz.evaluation.grades import Finding, Grade
+from wmtk.viz.evaluation.model_metrics import ModelMetrics
+from wmtk.viz.evaluation.verdict import verdict
 from wmtk.viz.html_report.about import About
 from wmtk.viz.html_report.markup import Markup, Section, element, joined, paragraph, tile
-from wmtk.viz.interval_text import spoken
-from wmtk.viz.judgment.grades import Finding, Grade
-from wmtk.viz.judgment.verdict import verdict
+from wmtk.viz.interval_text import format_interval
 from wmtk.viz.metrics import Estimate
 
 MARKS = {Grade.GOOD: "✓", Grade.DOUBTFUL: "?", Grade.BAD: "!"}
 
 
-def summary(found: Evaluation, about: About) -> Section:
+def summary(found: ModelMetrics, about: About) -> Section:
     judged = verdict(found)
     plural = "episode" if found.episodes == 1 else "episodes"
     looked = (
@@ -42,16 +42,16 @@ def _finding(finding: Finding) -> Markup:
     return element("li", mark, finding.text, class_=finding.grade)
 
 
-def _tiles(found: Evaluation) -> Iterator[Markup]:
+def _tiles(found: ModelMetrics) -> Iterator[Markup]:
     yield tile(
         "Reliable",
-        str(found.trusted),
+        str(found.reliable_steps),
         f"of {found.horizon} steps",
         f"most of what varies is right; a policy imagines {found.policy_horizon}",
     )
     yield tile(
         "Better than the baselines",
-        str(found.usable),
+        str(found.steps_above_baselines),
         f"of {found.horizon} steps",
         "than the last observation and the average one",
     )
@@ -61,7 +61,7 @@ def _tiles(found: Evaluation) -> Iterator[Markup]:
         f"Return over {returns.steps} steps, discounted",
         f"{quality.imagined.value:.2f}",
         f"predicted, {quality.true.value:.2f} true",
-        f"correlation {spoken(quality.correlation)}",
+        f"correlation {format_interval(quality.correlation)}",
     )
     step = returns.steps
     for key, shown in found.obs.items():
@@ -72,7 +72,7 @@ def _tiles(found: Evaluation) -> Iterator[Markup]:
     best = max(found.obs.values(), key=lambda q: float(np.nan_to_num(q.actions_overall.value)))
     if not np.isnan(best.actions_overall.value):
         yield _estimated("Actions", best.actions_overall, "dB", "lost by shuffling them")
-    ends = found.ends_seen
+    ends = found.ends_observed
     if ends is not None and ends.terminal:
         base = f"base rate {ends.base_rate:.2g}"
         score = f"{ends.average_precision.value:.2f}"
@@ -84,5 +84,5 @@ def _tiles(found: Evaluation) -> Iterator[Markup]:
 
 
 def _estimated(name: str, found: Estimate, unit: str, note: str) -> Markup:
-    interval = spoken(found).partition(" ")[2]
+    interval = format_interval(found).partition(" ")[2]
     return tile(name, f"{found.value:.2f}", unit, f"{note} {interval}".strip())

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from wmtk.agent.load import LoadedAgent
 from wmtk.datasets import Batch
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.html_report.charts import Chart, Series, figure
 from wmtk.viz.html_report.markup import Section, element, joined, paragraph, table
 from wmtk.viz.html_report.media import film
-from wmtk.viz.interval_text import spoken
+from wmtk.viz.interval_text import format_interval
 from wmtk.viz.metrics import Bootstrap, return_quality
-from wmtk.viz.policy_rollouts import ImaginedEpisode, PolicyPredictor, imagined_episodes
+from wmtk.viz.rollouts import ImaginedEpisode, policy_rollouts
 from wmtk.viz.videos.rollout_video import rollout_frames
 
 SHOWN = 3  # dreams in the film
@@ -24,7 +25,7 @@ ROWS = ("action", "reward", "terminated", "truncated", "is_first", "mask")
 
 
 def policy_dreams(
-    model: PolicyPredictor,
+    model: LoadedAgent,
     windows: Sequence[Batch],
     *,
     context: int,
@@ -42,7 +43,7 @@ def policy_dreams(
             rows = getattr(batch, group)
             parts[group] = {key: values[:, :context] for key, values in rows.items()}
         starts = replace(batch, **parts)
-        found += imagined_episodes(
+        found += policy_rollouts(
             model, starts, horizon=horizon, seed=seed + number, actions=actions
         )
     return found
@@ -55,15 +56,15 @@ def dream_section(
     context = found[0].rollout.context
     horizon = found[0].rollout.rows - context
     frames = rollout_frames([dream.rollout for dream in found[:SHOWN]], image, title="Dreams")
-    brought = np.array([float(dream.brought.mean()) for dream in found])
-    expected = np.array([float(dream.expected.mean()) for dream in found])
+    brought = np.array([float(dream.imagined_return.mean()) for dream in found])
+    expected = np.array([float(dream.value.mean()) for dream in found])
     episodes = [dream.rollout.title for dream in found]
     quality = return_quality(brought, expected, Bootstrap(np.arange(len(found))))
     rows = [
         ("Starts", f"{len(found)}"),
-        ("What the dreams brought, on average", spoken(quality.true)),
-        ("What the critic expected of them", spoken(quality.imagined)),
-        ("Correlation of both", spoken(quality.correlation)),
+        ("What the dreams brought, on average", format_interval(quality.true)),
+        ("What the critic expected of them", format_interval(quality.imagined)),
+        ("Correlation of both", format_interval(quality.correlation)),
     ]
     played = [row for row in history if row.get("eval/return") is not None]
     if played:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wmtk.viz.evaluation import MOSTLY, Evaluation, ObsQuality
+from wmtk.viz.evaluation.model_metrics import ModelMetrics
+from wmtk.viz.evaluation.obs_quality import MOSTLY, ObsQuality
 from wmtk.viz.html_report.charts import Chart, curve, figures
 from wmtk.viz.html_report.markup import Section, element, joined, paragraph
 from wmtk.viz.metrics import Usable
@@ -12,7 +13,7 @@ from wmtk.viz.metrics import Usable
 STEP = "step"
 
 
-def prediction(found: Evaluation) -> Section:
+def prediction(found: ModelMetrics) -> Section:
     bands = (
         f"Bands are {found.confidence:.0%} intervals, a bootstrap over {found.episodes} episodes."
         if found.episodes > 1
@@ -29,10 +30,10 @@ def prediction(found: Evaluation) -> Section:
     return Section("prediction", "Predictions by step", joined(*parts))
 
 
-def _charts(quality: ObsQuality, found: Evaluation) -> Iterator[Chart]:
+def _charts(quality: ObsQuality, found: ModelMetrics) -> Iterator[Chart]:
     """Skill first, then the numbers that it is made of."""
     unit, what = ("frame", "moves") if quality.image else ("row", "changes")
-    usable, right = _extent(quality.usable, "0"), _extent(quality.mostly_right, "½")
+    usable, right = _extent(quality.above_copy, "0"), _extent(quality.reliable, "½")
     score = "PSNR" if quality.image else "SNR"
     common = {"group": "horizon", "whole": True}
     yield Chart(

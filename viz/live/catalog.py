@@ -14,8 +14,8 @@ from wmtk.agent.outputs import LatentState, Prediction
 from wmtk.datasets import Batch, Dataset, Schema
 from wmtk.envs import ResolvedTask
 from wmtk.errors import UsageError, WmtkError
-from wmtk.viz.evidence import Predictor
-from wmtk.viz.held_out import HeldOut
+from wmtk.viz.evaluation.measurements import Predictor
+from wmtk.viz.windows import HeldOut
 
 
 class Dreamer(Protocol):

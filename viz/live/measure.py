@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 from wmtk.agent.outputs import OpenLoop, Posterior
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import WmtkError
-from wmtk.viz.comparison import Difference, compare
-from wmtk.viz.evaluation import DEFINITIONS, Evaluation, evaluate
-from wmtk.viz.evidence import SAMPLES, Evidence, Predictor, gather
-from wmtk.viz.held_out import held_out_of_all
-from wmtk.viz.judgment.verdict import verdict
+from wmtk.viz.evaluation.differences import Difference, compute_differences
+from wmtk.viz.evaluation.measurements import SAMPLES, Measurements, Predictor, measure
+from wmtk.viz.evaluation.model_metrics import DEFINITIONS, ModelMetrics, compute_metrics
+from wmtk.viz.evaluation.verdict import verdict
 from wmtk.viz.live import protocol
 from wmtk.viz.live.catalog import Catalog, DataEntry
 from wmtk.viz.live.engine import Engine
 from wmtk.viz.live.player import Page
 from wmtk.viz.metrics import Estimate
-from wmtk.viz.windows import CONTEXT, batches, choose_windows
+from wmtk.viz.windows import CONTEXT, batches, choose_windows, common_held_out
 
 
 class _StoppedError(Exception):
@@ -114,14 +113,14 @@ class _Job:
     def _measure(self) -> None:
         data, runs = self._catalog.data(self._message.data), self._message.runs
         windows, note = self._windows(data)
-        found: list[Evidence] = []
+        found: list[Measurements] = []
         for number, run in enumerate(runs):
             found.append(self._gather(run, number, windows))
         results = []
         for run, evidence in zip(runs, found, strict=True):
             self.check()
             self._progress(f"Computing the metrics of {self._catalog.run(run).name}", 1, 1)
-            results.append(_summary(run, evaluate(evidence, factors=False)))
+            results.append(_summary(run, compute_metrics(evidence, factors=False)))
         self.check()
         self._page.tell(
             "measured",
@@ -132,7 +131,9 @@ class _Job:
             samples=SAMPLES,
             definitions=DEFINITIONS,
             results=results,
-            differences=[_difference(d) for d in compare(found)] if len(found) > 1 else [],
+            differences=[_difference(d) for d in compute_differences(found)]
+            if len(found) > 1
+            else [],
         )
 
     def _windows(self, data: DataEntry) -> tuple[list[Batch], str]:
@@ -142,7 +143,7 @@ class _Job:
             held = [run.held_out(data.dataset) for run in runs]
             windows = choose_windows(
                 data.dataset.episodes,
-                held_out_of_all(data.name, held),
+                common_held_out(data.name, held),
                 context=CONTEXT,
                 horizon=self._message.horizon,
                 count=self._message.windows,
@@ -151,12 +152,12 @@ class _Job:
             read = list(batches(data.dataset, windows, length))
         return read, "; ".join(dict.fromkeys(each.note for each in held))
 
-    def _gather(self, run: str, number: int, windows: Sequence[Batch]) -> Evidence:
+    def _gather(self, run: str, number: int, windows: Sequence[Batch]) -> Measurements:
         engine, name = self._engine, self._catalog.run(run).name
         self._progress(f"Opening {name}", number, len(self._message.runs))
         dreamer = engine.call(lambda: engine.shelf.borrow(run))
         try:
-            return gather(
+            return measure(
                 _InTurns(dreamer.loaded, engine, self),
                 windows,
                 context=CONTEXT,
@@ -171,13 +172,13 @@ class _Job:
         self._page.tell("measuring", text=text, done=done, total=total)
 
 
-def _summary(run: str, found: Evaluation) -> dict[str, Any]:
+def _summary(run: str, found: ModelMetrics) -> dict[str, Any]:
     """What the page shows of an evaluation."""
     return {
         "run": run,
         "verdict": asdict(verdict(found)),
-        "trusted": found.trusted,
-        "usable": found.usable,
+        "reliable_steps": found.reliable_steps,
+        "steps_above_baselines": found.steps_above_baselines,
         "horizon": found.horizon,
         "episodes": found.episodes,
         "obs": {
@@ -206,5 +207,5 @@ def _difference(found: Difference) -> dict[str, Any]:
     return {
         "name": found.name,
         "values": found.values,
-        "says": [found.says(other) for other in others],
+        "says": [found.outcome(other) for other in others],
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from wmtk.stats import Estimate
-from wmtk.viz.evaluation import ObsQuality
+from wmtk.viz.evaluation.obs_quality import ObsQuality
 from wmtk.viz.plots.curves import COLORS, QUIET, Curve, Panel
 
 

@@ -97,7 +97,7 @@ def _draw_row(
     canvas: Canvas, y: int, found: Intervention, variable: int, scale: int, wide: int
 ) -> None:
     """The frame that changes most: as it is in green, then with each class, its own in red."""
-    pictures = found.pictures[variable]
+    pictures = found.images[variable]
     changes = np.abs(to_unit(pictures) - to_unit(found.before)[:, None])
     frame = int(changes.sum((1, 2, 3, 4)).argmax())
     before = to_rgb(found.before[frame, ..., :3])

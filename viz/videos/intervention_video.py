@@ -82,7 +82,7 @@ class _Scene:
             canvas.text(MARGIN, y + size[1] // 2 + 4, name)
             for frame, before in enumerate(found.before):
                 x = self.left + frame * self.pitch[1]
-                picture = before if step < 0 else found.pictures[variable][frame, number]
+                picture = before if step < 0 else found.images[variable][frame, number]
                 canvas.paste(x, y, enlarge(to_rgb(picture[..., :3]), self.scale))
                 own = step >= 0 and classes[number] == found.chosen[frame, variable]
                 color = SEEN if step < 0 else RED if own else FAINT

@@ -16,10 +16,10 @@ from wmtk.agent.outputs import LatentState, Prediction
 from wmtk.collecting import RandomPolicy, collect_episodes, dataset_for
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
-from wmtk.viz.held_out import held_out
 from wmtk.viz.live import protocol
 from wmtk.viz.live.catalog import Catalog, DataEntry, RunEntry, Target
 from wmtk.viz.live.server import Server
+from wmtk.viz.windows import held_out
 
 TASK = "wmtk/Catch-v0"
 VARIABLES, CLASSES = 4, 8

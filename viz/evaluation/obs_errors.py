@@ -1,7 +1,7 @@
-"""Errors of predicted observations beside those of simple guesses, for pictures and for numbers.
+"""Errors of predicted observations and of the baselines, for images and for vectors.
 
-Pictures are compared as pixels from 0 to 1. Other numbers are compared in units of their standard
-deviation in the data, so that each of them counts alike.
+Images are compared as pixels from 0 to 1. Vectors are divided by their standard deviation in the
+data, so that every component has the same weight.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = NDArray[Any]
 
 @dataclass(frozen=True)
 class Scale:
-    """How the rows of one observation key become comparable numbers."""
+    """Scales the rows of one observation key."""
 
     image: bool
     average: Numbers  # (P,), the mean row
@@ -30,7 +30,7 @@ class Scale:
 
     @classmethod
     def of(cls, image: bool, rows: Iterable[Rows]) -> Scale:
-        """From all rows, which come in pieces (n, …)."""
+        """Compute mean and deviation from all rows, given in pieces (n, …)."""
         count, total, squares = 0, np.zeros(1), np.zeros(1)
         for piece in rows:
             numbers = _flat(piece, image)
@@ -43,25 +43,25 @@ class Scale:
         return cls(image, average, np.sqrt(variance))
 
     def numbers(self, rows: Rows, lead: int) -> Numbers:
-        """Rows with `lead` leading dimensions as (…, P)."""
+        """Scaled rows (…, P), of which the first `lead` dimensions are kept."""
         flat = _flat(rows.reshape(-1, *rows.shape[lead:]), self.image)
         if not self.image:
             flat = self.scaled(flat)
         return flat.reshape(*rows.shape[:lead], -1)
 
     def scaled(self, flat: Numbers) -> Numbers:
-        """In units of the deviation; what never varies counts for nothing."""
+        """Standardized components; constant ones are left out."""
         varies = self.deviation > 1e-8
         return (flat - self.average)[..., varies] / self.deviation[varies]
 
     @property
-    def guess(self) -> Numbers:
-        """The mean row as `numbers` has it."""
+    def baseline(self) -> Numbers:
+        """The mean row, scaled as by `numbers`."""
         return self.average if self.image else self.scaled(self.average)
 
 
 def mean_error(errors: Numbers) -> Numbers:
-    """The mean over the last axis; NaN if the key has no number that varies."""
+    """The mean over the last axis; NaN if no component varies."""
     if not errors.shape[-1]:
         return np.full(errors.shape[:-1], np.nan)
     return np.asarray(errors.mean(-1))
@@ -80,10 +80,10 @@ class ObsErrors:
     error: Numbers  # (N, S, H), of each future
     error_of_mean: Numbers  # (N, H), of the mean of the futures
     variance: Numbers  # (N, H), of the futures, NaN for one
-    ceiling: Numbers  # (N, H), of what the model shows after seeing the row itself
+    ceiling: Numbers  # (N, H), of the reconstruction of the row
     copy: Numbers  # (N, H), of repeating the last row of the context
     average: Numbers  # (N, H), of the mean row
-    moved: Numbers  # (N, H), the share of pixels or numbers that differ from the last row
+    moved: Numbers  # (N, H), the share of pixels or components that differ from the last row
     # Squared errors summed over these, as a share of all.
     moved_error: Numbers  # (N, H), mean over futures
     moved_ceiling: Numbers  # (N, H)
@@ -94,26 +94,30 @@ class ObsErrors:
 
 
 def obs_errors(
-    scale: Scale, truth: Rows, futures: Rows, shown: Rows, last: Rows, guess: Numbers
+    scale: Scale, truth: Rows, futures: Rows, reconstruction: Rows, last: Rows, baseline: Numbers
 ) -> ObsErrors:
-    """Of one window: truth (H, …), futures (S, H, …), reconstructions (H, …), the last row (…)."""
+    """Errors of one window.
+
+    Takes truth (H, …), futures (S, H, …), reconstructions (H, …), the last row of the context (…)
+    and the scaled mean row (P,).
+    """
     true = scale.numbers(truth, 1)  # (H, P)
-    found = scale.numbers(futures, 2)  # (S, H, P)
-    seen = scale.numbers(shown, 1)
+    predicted = scale.numbers(futures, 2)  # (S, H, P)
+    reconstructed = scale.numbers(reconstruction, 1)
     before = scale.numbers(last, 0)
-    squares = np.square(found - true)
-    ceiling, copy = np.square(seen - true), np.square(before - true)
-    average = np.square(guess - true)
+    squares = np.square(predicted - true)
+    ceiling, copy = np.square(reconstructed - true), np.square(before - true)
+    average = np.square(baseline - true)
     moved = (true != before).astype(np.float64)
-    similar = [_ssim(scale, picture, truth) for picture in (futures[0], shown)]
+    similar = [_ssim(scale, image, truth) for image in (futures[0], reconstruction)]
 
     def where_moved(errors: Numbers) -> Numbers:
         return mean_error(errors * moved)
 
     return ObsErrors(
         error=mean_error(squares),
-        error_of_mean=mean_error(np.square(found.mean(0) - true)),
-        variance=mean_error(spread(found)),
+        error_of_mean=mean_error(np.square(predicted.mean(0) - true)),
+        variance=mean_error(spread(predicted)),
         ceiling=mean_error(ceiling),
         copy=mean_error(copy),
         average=mean_error(average),
@@ -134,6 +138,6 @@ def _ssim(scale: Scale, first: Rows, second: Rows) -> Numbers:
 
 
 def stack_errors(windows: Sequence[ObsErrors]) -> ObsErrors:
-    """Those of single windows as one, windows first."""
+    """Stack the errors of single windows along a first axis N."""
     names = [field.name for field in fields(ObsErrors)]
     return ObsErrors(**{name: np.stack([getattr(w, name) for w in windows]) for name in names})

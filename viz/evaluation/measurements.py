@@ -1,7 +1,7 @@
-"""What a model makes of recorded windows, reduced to the numbers that metrics are made of.
+"""Measurements of a model on recorded windows, from which all metrics are computed.
 
-The model looks at a few windows at a time, and what it shows is dropped once the errors are known:
-of all windows together, only the recorded bytes are held in memory.
+Predictions of a few windows at a time are reduced to errors, so that memory holds the recorded
+windows and numbers only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wmtk.agent.outputs import Floats, OpenLoop, Posterior
 from wmtk.datasets import Batch, Schema
 from wmtk.stats import Numbers
+from wmtk.viz.evaluation.obs_errors import ObsErrors, Scale, mean_error, obs_errors, stack_errors
 from wmtk.viz.metrics.divergences import (
     divergence,
     entropy,
@@ -24,57 +25,56 @@ from wmtk.viz.metrics.divergences import (
 )
 from wmtk.viz.metrics.futures import other_windows
 from wmtk.viz.metrics.rewards import discount_before
-from wmtk.viz.obs_errors import ObsErrors, Scale, mean_error, obs_errors, stack_errors
 
 SAMPLES = 5
-MOST_FRAMES = 1000  # that are kept for probes
-MOST_FACTORS = 16  # numbers of `info` that are looked for in the states
+MOST_FRAMES = 1000  # kept for probes
+MOST_FACTORS = 16  # components of `info` that probes are fitted for
 
 Flags = NDArray[np.bool_]
 
 
 class Predictor(Protocol):
-    """A model that can be looked at; what `wmtk.load` gives back is one."""
+    """What metrics and rollouts need of a model; `wmtk.load` returns one."""
 
     @property
     def schema(self) -> Schema:
-        """The spaces of what it sees and does."""
+        """Spaces of observations and actions."""
 
     @property
     def gamma(self) -> float | None:
-        """The discount of a step that ends nothing; None where discounts are not learned."""
+        """The discount of a step that does not end the task; None if discounts are not learned."""
 
     @property
     def policy_horizon(self) -> int:
-        """The steps that a policy imagines when it is trained in the model."""
+        """Imagined steps from each start in the training of a policy."""
 
     def preprocess(self, batch: Batch) -> Batch:
-        """Windows with observations as the model sees them; all that follows compares with them."""
+        """Windows with preprocessed observations, with which predictions are compared."""
 
     def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
-        """Windows seen whole."""
+        """Posterior states and reconstructions of all rows of windows."""
 
     def predict_batch(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
     ) -> OpenLoop:
-        """Windows imagined after their first rows, with the recorded actions."""
+        """Predictions after the first `context` rows of windows, with the recorded actions."""
 
 
 @dataclass(frozen=True)
 class Frames:
-    """F rows of all windows with the states that the model has after seeing them."""
+    """F rows of all windows with their posterior states."""
 
     episode: NDArray[np.int64]  # (F,)
     deter: Floats  # (F, D)
     stoch: Floats  # (F, Z)
     posterior: Floats | None  # (F, V, K), None if the latents are not discrete
-    pixels: NDArray[Any]  # (F, P), what was seen
-    factors: dict[str, NDArray[Any]]  # each (F,), numbers of `info` that vary
+    pixels: NDArray[Any]  # (F, P), observations
+    factors: dict[str, NDArray[Any]]  # each (F,), components of `info` that vary
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """N windows of `context` rows that were seen and H that were imagined S times: T = C + H."""
+class Measurements:
+    """Measurements on N windows of T = C + H rows: C of context, H imagined S times."""
 
     context: int
     horizon: int
@@ -82,22 +82,22 @@ class Evidence:
     episode: NDArray[np.int64]  # (N,)
     mask: Flags  # (N, T), which rows exist
     obs: dict[str, ObsErrors]
-    # Errors (N, S, H) with the actions of other windows, drawn with the same random numbers.
+    # Errors (N, S, H) with the actions of other windows and the same random numbers.
     other_actions: dict[str, Numbers]
-    other_mask: Flags  # (N, H), where these exist
-    images: frozenset[str]  # the keys that are pictures
+    other_mask: Flags  # (N, H), the rows at which both windows exist
+    images: frozenset[str]  # observation keys that are images
     gamma: float | None
     policy_horizon: int
-    transformed: bool  # whether rewards are in a unit of the model's own
+    transformed: bool  # whether rewards are as the model transforms them
     reward: Numbers  # (N, T), true
-    reward_seen: Numbers  # (N, T), read off states that saw the row
+    reward_observed: Numbers  # (N, T), predicted from posterior states
     reward_imagined: Numbers  # (N, H), the mean over futures
-    # (N, H), rewards times all discounts before them: their sums are discounted returns.
+    # (N, H), rewards times the product of discounts before them; sums are discounted returns.
     discounted: Numbers
     discounted_imagined: Numbers
     terminal: Flags  # (N, T)
     truncated: Flags  # (N, T)
-    discount_seen: Numbers  # (N, T)
+    discount_observed: Numbers  # (N, T)
     discount_imagined: Numbers  # (N, H)
     kl: Numbers  # (N, T), nats
     entropy_posterior: Numbers  # (N, T)
@@ -109,21 +109,23 @@ class Evidence:
 
     @property
     def ahead(self) -> Flags:
-        """(N, H), which of the imagined rows exist."""
+        """(N, H), the imagined rows that exist."""
         return self.mask[:, self.context :]
 
     def complete(self, steps: int) -> Flags:
-        """(N,), which windows have so many imagined rows, or reach an end of the task before."""
+        """(N,), windows with `steps` imagined rows or an earlier end of the task."""
         ended = self.terminal[:, self.context : self.context + steps].any(1)
         return np.asarray(self.ahead[:, steps - 1] | ended)
 
 
-def as_learned(batch: Batch, seen: Posterior) -> Batch:
-    """Windows with their rewards in the unit of the model's, so that the two can be compared."""
-    return batch if seen.true_reward is None else replace(batch, reward=seen.true_reward)
+def in_model_units(batch: Batch, posterior: Posterior) -> Batch:
+    """Windows with rewards transformed as the model learns them."""
+    if posterior.true_reward is None:
+        return batch
+    return replace(batch, reward=posterior.true_reward)
 
 
-def gather(
+def measure(
     model: Predictor,
     windows: Sequence[Batch],
     *,
@@ -131,10 +133,16 @@ def gather(
     samples: int = SAMPLES,
     seed: int = 0,
     on_window: Callable[[int, int], None] = lambda done, total: None,
-) -> Evidence:
-    """Show windows to a model, batch by batch, and keep the numbers.
+) -> Measurements:
+    """Run a model on windows, batch by batch.
 
-    `on_window` hears how many windows are done, and of how many.
+    Args:
+        model: The model, or anything with the attributes of `Predictor`.
+        windows: Batches of windows (n, T, …).
+        context: Rows of each window that the model observes; the others are imagined.
+        samples: Futures S imagined of each window.
+        seed: Seed of latents and of the shuffled actions.
+        on_window: Called with the number of finished windows and of all.
     """
     windows = [model.preprocess(batch) for batch in windows]
     specs = model.schema.obs
@@ -148,13 +156,13 @@ def gather(
     actions, other_mask = _swapped_actions(windows, context, seed)
     parts, done = [], 0
     for number, batch in enumerate(windows):
-        look = _Look(model, batch, scales, context, samples, seed + number, every)
+        part = _Part(model, batch, scales, context, samples, seed + number, every)
         end = done + len(batch.reward)
-        parts.append(look.part(actions[done:end] if total > 1 else None))
+        parts.append(part.measure(actions[done:end] if total > 1 else None))
         done = end
         on_window(done, total)
-    found: dict[str, Any] = {name: np.concatenate([p[name] for p in parts]) for name in _JOINED}
-    return Evidence(
+    joined: dict[str, Any] = {name: np.concatenate([p[name] for p in parts]) for name in _JOINED}
+    return Measurements(
         context=context,
         horizon=other_mask.shape[1],
         samples=samples,
@@ -169,20 +177,20 @@ def gather(
         posterior=_joined(part["posterior"] for part in parts),
         prior=_joined(part["prior"] for part in parts),
         frames=_frames([part["frames"] for part in parts]),
-        **found,
+        **joined,
     )
 
 
 _JOINED = (
-    *("episode", "mask", "reward", "reward_seen", "reward_imagined", "terminal", "truncated"),
+    *("episode", "mask", "reward", "reward_observed", "reward_imagined", "terminal", "truncated"),
     *("discounted", "discounted_imagined"),
-    *("discount_seen", "discount_imagined", "kl", "entropy_posterior", "entropy_prior"),
+    *("discount_observed", "discount_imagined", "kl", "entropy_posterior", "entropy_prior"),
 )
 
 
 @dataclass(frozen=True)
-class _Look:
-    """A look at a few windows."""
+class _Part:
+    """The measurements of a few windows."""
 
     model: Predictor
     batch: Batch
@@ -190,41 +198,41 @@ class _Look:
     context: int
     samples: int
     seed: int
-    every: int  # of how many frames one is kept
+    every: int  # one of so many frames is kept for probes
 
     @property
     def horizon(self) -> int:
         return int(self.batch.reward.shape[1]) - self.context
 
-    def part(self, other_actions: NDArray[Any] | None) -> dict[str, Any]:
-        seen = self.model.observe_batch(self.batch, self.seed)
-        batch = as_learned(self.batch, seen)
+    def measure(self, other_actions: NDArray[Any] | None) -> dict[str, Any]:
+        posterior = self.model.observe_batch(self.batch, self.seed)
+        batch = in_model_units(self.batch, posterior)
         imagined = self._imagine(batch)
-        discrete = seen.latent != "gaussian"
-        kl, after, before = _uncertainty(seen)
+        discrete = posterior.latent != "gaussian"
+        kl, entropy_posterior, entropy_prior = _uncertainty(posterior)
         discounted, discounted_imagined = self._discounted(batch, imagined)
         return {
             "episode": batch.episode,
             "mask": batch.mask,
-            "obs": {key: self._errors(key, seen, imagined) for key in self.scales},
-            "other": self._other(other_actions),
+            "obs": {key: self._errors(key, posterior, imagined) for key in self.scales},
+            "other": self._other_errors(other_actions),
             "reward": batch.reward.astype(np.float64),
-            "reward_seen": seen.reward,
+            "reward_observed": posterior.reward,
             "reward_imagined": imagined.reward.mean(1),
             "discounted": discounted,
             "discounted_imagined": discounted_imagined,
             "transformed": not np.array_equal(batch.reward, self.batch.reward),
             "terminal": batch.terminated & batch.mask,
             "truncated": batch.truncated & batch.mask,
-            "discount_seen": seen.discount,
+            "discount_observed": posterior.discount,
             "discount_imagined": imagined.discount.mean(1),
             "kl": kl,
-            "entropy_posterior": after,
-            "entropy_prior": before,
-            "latent": seen.latent,
-            "posterior": seen.posterior[batch.mask] if discrete else None,
-            "prior": seen.prior[batch.mask] if discrete else None,
-            "frames": self._frames(seen),
+            "entropy_posterior": entropy_posterior,
+            "entropy_prior": entropy_prior,
+            "latent": posterior.latent,
+            "posterior": posterior.posterior[batch.mask] if discrete else None,
+            "prior": posterior.prior[batch.mask] if discrete else None,
+            "frames": self._frames(posterior),
         }
 
     def _imagine(self, batch: Batch) -> OpenLoop:
@@ -237,30 +245,30 @@ class _Look:
         )
 
     def _discounted(self, batch: Batch, imagined: OpenLoop) -> tuple[Numbers, Numbers]:
-        """Rewards (N, H) times the discounts before them, the true ones and the mean of futures.
+        """True and predicted rewards (N, H) times the discounts before them; means over futures.
 
-        Where discounts are learned, an end of the task does not end imagination, as for a policy:
-        what the model expects beyond it counts, unless its discounts are 0 there.
+        Where discounts are learned, imagination continues after an end of the task, as in the
+        training of a policy: rewards predicted there count unless predicted discounts are 0.
         """
         mask, reward = batch.mask[:, self.context :], batch.reward[:, self.context :]
         expected = discount_before(imagined.discount)  # (N, S, H)
-        found = (imagined.reward * expected).mean(1)
+        predicted = (imagined.reward * expected).mean(1)
         if self.model.gamma is None:
-            return reward * expected[:, 0] * mask, found * mask
+            return reward * expected[:, 0] * mask, predicted * mask
         ended = np.logical_or.accumulate((batch.terminated & batch.mask)[:, self.context :], 1)
         true = reward * self.model.gamma ** np.arange(self.horizon) * mask
-        return true, found * (mask | ended)
+        return true, predicted * (mask | ended)
 
-    def _errors(self, key: str, seen: Posterior, imagined: OpenLoop) -> list[ObsErrors]:
+    def _errors(self, key: str, posterior: Posterior, imagined: OpenLoop) -> list[ObsErrors]:
         scale, rows, C = self.scales[key], self.batch.obs[key], self.context
-        guess = scale.guess
+        windows = zip(rows, imagined.obs[key], posterior.obs[key], strict=True)
         return [
-            obs_errors(scale, true[C:], futures, shown[C:], true[C - 1], guess)
-            for true, futures, shown in zip(rows, imagined.obs[key], seen.obs[key], strict=True)
+            obs_errors(scale, true[C:], futures, decoded[C:], true[C - 1], scale.baseline)
+            for true, futures, decoded in windows
         ]
 
-    def _other(self, actions: NDArray[Any] | None) -> dict[str, Numbers]:
-        """The errors when the actions are those of other windows."""
+    def _other_errors(self, actions: NDArray[Any] | None) -> dict[str, Numbers]:
+        """The errors (n, S, H) with the actions of other windows."""
         N = len(self.batch.reward)
         if actions is None:
             return {key: np.full((N, self.samples, self.horizon), np.nan) for key in self.scales}
@@ -276,7 +284,7 @@ class _Look:
             )
         return errors
 
-    def _frames(self, seen: Posterior) -> Frames:
+    def _frames(self, posterior: Posterior) -> Frames:
         mask = self.batch.mask.copy()
         mask[:, np.arange(mask.shape[1]) % self.every != 0] = False
         rows = int(mask.sum())
@@ -285,30 +293,30 @@ class _Look:
         factors = dict(_factors(self.batch, mask))
         return Frames(
             episode=episode,
-            deter=seen.deter[mask],
-            stoch=seen.stoch[mask],
-            posterior=None if seen.latent == "gaussian" else seen.posterior[mask],
-            pixels=np.concatenate(obs, 1),  # bytes stay bytes; a mix becomes numbers
+            deter=posterior.deter[mask],
+            stoch=posterior.stoch[mask],
+            posterior=None if posterior.latent == "gaussian" else posterior.posterior[mask],
+            pixels=np.concatenate(obs, 1),  # bytes stay bytes unless mixed with floats
             factors=factors,
         )
 
 
-def _uncertainty(seen: Posterior) -> tuple[Numbers, Numbers, Numbers]:
+def _uncertainty(states: Posterior) -> tuple[Numbers, Numbers, Numbers]:
     """KL[posterior ‖ prior] and the entropies of both, each (N, T) in nats."""
-    post, prior = seen.posterior.astype(np.float64), seen.prior.astype(np.float64)
-    if seen.latent == "gaussian":
+    post, prior = states.posterior.astype(np.float64), states.prior.astype(np.float64)
+    if states.latent == "gaussian":
         (m, s), (n, r) = np.moveaxis(post, -1, 0), np.moveaxis(prior, -1, 0)
-        found = gaussian_divergence(m, s, n, r), gaussian_entropy(s), gaussian_entropy(r)
+        terms = gaussian_divergence(m, s, n, r), gaussian_entropy(s), gaussian_entropy(r)
     else:
-        found = divergence(post, prior), entropy(post), entropy(prior)
-    kl, after, before = (np.asarray(x.sum(-1)) for x in found)
-    return kl, after, before
+        terms = divergence(post, prior), entropy(post), entropy(prior)
+    kl, entropy_posterior, entropy_prior = (np.asarray(x.sum(-1)) for x in terms)
+    return kl, entropy_posterior, entropy_prior
 
 
 def _swapped_actions(
     windows: Sequence[Batch], context: int, seed: int
 ) -> tuple[NDArray[Any], Flags]:
-    """Actions (N, T, …), after the context those of other windows, and where these exist (N, H)."""
+    """Actions (N, T, …), from other windows after the context, and where both exist (N, H)."""
     action = np.concatenate([batch.action for batch in windows])
     mask = np.concatenate([batch.mask for batch in windows])[:, context:]
     if len(action) < 2:
@@ -320,7 +328,7 @@ def _swapped_actions(
 
 
 def _factors(batch: Batch, mask: Flags) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The numbers of `info` by name, each (F,)."""
+    """The numeric components of `info` by name, each (F,)."""
     for key, rows in batch.info.items():
         if rows.dtype.kind not in "biuf":
             continue
@@ -352,5 +360,5 @@ def _frames(parts: Sequence[Frames]) -> Frames:
 
 
 def _joined(parts: Iterator[Floats | None]) -> Floats | None:
-    there = [part for part in parts if part is not None]
-    return np.concatenate(there) if there else None
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if arrays else None

@@ -1,6 +1,6 @@
-"""A verdict on a world model: whether a policy can be trained in it, and why not.
+"""The verdict on a world model: whether it is good enough to train a policy in it.
 
-All commands, the report and the live page show what `verdict` says.
+The commands, the report and the live page all show this verdict.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wmtk.viz.evaluation import Evaluation, ObsQuality
-from wmtk.viz.judgment.grades import Finding, Grade, count, worst
-from wmtk.viz.judgment.head_findings import end_findings, reward_findings
-from wmtk.viz.judgment.return_findings import return_findings
+from wmtk.viz.evaluation.findings import end_findings, return_findings, reward_findings
+from wmtk.viz.evaluation.grades import Finding, Grade, count, worst
+from wmtk.viz.evaluation.model_metrics import ModelMetrics
+from wmtk.viz.evaluation.obs_quality import ObsQuality
 
-BLIND = 0.3  # the least share of what varies that reconstructions explain
-INSENSITIVE = 0.05  # dB
+LEAST_EXPLAINED = 0.3  # share of what varies; reconstructions that explain less are wrong
+INSENSITIVE = 0.05  # dB lost with shuffled actions; less means that actions are ignored
 COLLAPSED = 0.1  # nats that all codes together carry about an observation
-LITTLE = 1.0  # nats; more is needed to tell three observations apart
+LITTLE_INFORMATION = 1.0  # nats; less does not distinguish three observations
 MANY_DEAD = 0.5  # of all classes
-FEW_EPISODES = 8  # of which a bootstrap makes intervals that are too narrow
-NAMED = 3  # problems in the headline, at most
+FEW_EPISODES = 8  # with fewer, bootstrap intervals are too narrow
+MOST_NAMED = 3  # problems in the headline
 
 HEADLINES = {
     Grade.GOOD: "Good for training a policy",
@@ -32,40 +32,40 @@ HEADLINES = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """The grade of a model is the worst of the findings that a policy relies on."""
+    """The grade of a model: the worst grade among the findings that have a problem."""
 
     grade: Grade
     headline: str
     findings: list[Finding]  # the most important first
 
 
-def verdict(found: Evaluation) -> Verdict:
-    """What to know before relying on a model."""
+def verdict(metrics: ModelMetrics) -> Verdict:
+    """Judge a model by its metrics."""
     findings = [
-        _horizon(found),
-        *return_findings(found),
-        *(_blindness(key, quality) for key, quality in found.obs.items() if is_blind(quality)),
-        *_actions(found),
-        *reward_findings(found),
-        *end_findings(found),
-        *_latents(found),
-        *_episodes(found),
+        _horizon(metrics),
+        *return_findings(metrics),
+        *_reconstructions(metrics),
+        *_actions(metrics),
+        *reward_findings(metrics),
+        *end_findings(metrics),
+        *_latents(metrics),
+        *_episodes(metrics),
     ]
     grade = worst(finding.grade for finding in findings if finding.problem)
     problems = [f.problem for f in findings if f.problem and f.grade == grade]
-    why = problems[:NAMED]
-    if len(problems) > NAMED:
-        why.append(f"{len(problems) - NAMED} more")
+    why = problems[:MOST_NAMED]
+    if len(problems) > MOST_NAMED:
+        why.append(f"{len(problems) - MOST_NAMED} more")
     if grade == Grade.GOOD:
-        why = [f"reliable over the {count(found.policy_horizon, 'step')} that it imagines"]
+        why = [f"reliable over the {count(metrics.policy_horizon, 'step')} that it imagines"]
     return Verdict(grade, f"{HEADLINES[grade]}: {'; '.join(why)}.", findings)
 
 
-def _horizon(found: Evaluation) -> Finding:
-    """How far predictions are reliable, for the steps that a policy imagines."""
+def _horizon(metrics: ModelMetrics) -> Finding:
+    """The number of reliable steps, compared with the imagination horizon of a policy."""
     steps, usable, horizon, wanted = (
-        *(found.trusted, found.usable),
-        *(found.horizon, found.policy_horizon),
+        *(metrics.reliable_steps, metrics.steps_above_baselines),
+        *(metrics.horizon, metrics.policy_horizon),
     )
     tested = ", the longest horizon tested"
     if not usable:
@@ -89,7 +89,7 @@ def _horizon(found: Evaluation) -> Finding:
         parts[0] += f", where a policy imagines {wanted}"
     if usable > steps:
         parts.append(better)
-    first = max(quality.usable.first for quality in found.obs.values())
+    first = max(quality.above_copy.first for quality in metrics.obs.values())
     if first > 1:
         parts.append(f"before step {first}, the last observation is a better prediction")
     grade = Grade.GOOD
@@ -101,29 +101,26 @@ def _horizon(found: Evaluation) -> Finding:
     return Finding(f"{'; '.join(parts)}.", grade, problem if steps < wanted else "")
 
 
-def is_blind(quality: ObsQuality) -> bool:
-    """Whether reconstructions show little of what sets observations apart."""
-    return bool(quality.informed_ceiling.value < BLIND)
-
-
-def _blindness(key: str, quality: ObsQuality) -> Finding:
-    share = max(0.0, float(quality.informed_ceiling.value))
-    return Finding(
-        f"Reconstructions of {key} explain {share:.0%} of what varies: the states do not hold what "
-        "is observed, or the decoder does not show it.",
-        Grade.BAD,
-        f"reconstructions of {key} are wrong",
-    )
+def _reconstructions(metrics: ModelMetrics) -> Iterator[Finding]:
+    for key, quality in metrics.obs.items():
+        if quality.informed_ceiling.value < LEAST_EXPLAINED:
+            share = max(0.0, float(quality.informed_ceiling.value))
+            yield Finding(
+                f"Reconstructions of {key} explain {share:.0%} of what varies: the latent states "
+                "do not encode it, or the decoder does not decode it.",
+                Grade.BAD,
+                f"reconstructions of {key} are wrong",
+            )
 
 
 def ignores_actions(quality: ObsQuality) -> bool:
-    """Whether predictions are as good with other actions."""
+    """Whether predictions with shuffled actions are as good."""
     gain = quality.actions_overall
     return bool(gain.value < INSENSITIVE or gain.low <= 0)
 
 
-def _actions(found: Evaluation) -> list[Finding]:
-    known = [q for q in found.obs.values() if not np.isnan(q.actions_overall.value)]
+def _actions(metrics: ModelMetrics) -> list[Finding]:
+    known = [q for q in metrics.obs.values() if not np.isnan(q.actions_overall.value)]
     if not known:
         return []
     best = max(known, key=lambda q: float(q.actions_overall.value))
@@ -140,18 +137,18 @@ def _actions(found: Evaluation) -> list[Finding]:
     return [Finding(text, Grade.DOUBTFUL, "predictions may ignore the actions")]
 
 
-def _latents(found: Evaluation) -> Iterator[Finding]:
+def _latents(metrics: ModelMetrics) -> Iterator[Finding]:
     collapsed = "the posterior has collapsed"
-    if found.codes is None:
-        if found.kl.value < COLLAPSED:
+    if metrics.codes is None:
+        if metrics.kl.value < COLLAPSED:
             yield Finding(
-                f"The posterior hardly differs from the prior (KL {found.kl.value:.2g} nats): it "
+                f"The posterior hardly differs from the prior (KL {metrics.kl.value:.2g} nats): it "
                 "has collapsed, unless the task is deterministic.",
                 Grade.DOUBTFUL,
                 collapsed,
             )
         return
-    information = float(found.codes.information.sum())
+    information = float(metrics.codes.information.sum())
     if information < COLLAPSED:
         text = (
             f"The posterior has collapsed: all codes carry {information:.2g} nats about the "
@@ -159,16 +156,16 @@ def _latents(found: Evaluation) -> Iterator[Finding]:
         )
         yield Finding(text, Grade.BAD, collapsed)
         return
-    dead, each = found.codes.dead_share, information / len(found.codes.usage)
+    dead, each = metrics.codes.dead_share, information / len(metrics.codes.usage)
     yield Finding(
         f"{dead:.0%} of the codes are dead; each variable carries {each:.2g} nats about the "
         "observation.",
-        Grade.DOUBTFUL if dead >= MANY_DEAD or information < LITTLE else Grade.GOOD,
+        Grade.DOUBTFUL if dead >= MANY_DEAD or information < LITTLE_INFORMATION else Grade.GOOD,
     )
 
 
-def _episodes(found: Evaluation) -> Iterator[Finding]:
-    if found.episodes < FEW_EPISODES:
-        few = f"only {count(found.episodes, 'episode')}"
-        what = "there are no intervals" if found.episodes == 1 else "the intervals are too narrow"
+def _episodes(metrics: ModelMetrics) -> Iterator[Finding]:
+    if metrics.episodes < FEW_EPISODES:
+        few = f"only {count(metrics.episodes, 'episode')}"
+        what = "there are no intervals" if metrics.episodes == 1 else "the intervals are too narrow"
         yield Finding(f"{few.capitalize()} measured: {what}.", Grade.DOUBTFUL, f"{few} measured")

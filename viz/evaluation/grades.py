@@ -1,4 +1,4 @@
-"""Three grades, and the sentences that they are given to."""
+"""Grades, and findings: sentences with a grade."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ MARKS = {Grade.GOOD: "+", Grade.DOUBTFUL: "?", Grade.BAD: "!"}
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence about a model, and its grade.
+    """A sentence about a model, with a grade.
 
-    `problem` names a fault in few words. Only findings with a problem decide on the whole model.
+    `problem` names the fault in a few words for the headline. Findings without a problem do not
+    affect the grade of the model.
     """
 
     text: str
@@ -43,17 +44,17 @@ def better(one: Grade, other: Grade) -> Grade:
 
 
 def adverb(score: float) -> str:
-    """What an average precision or an R² means: well, roughly or badly."""
+    """An average precision or an R² in words: well, roughly or badly."""
     return "well" if score >= WELL else "roughly" if score >= ROUGHLY else "badly"
 
 
 def graded(score: float) -> Grade:
-    """The grade of an average precision or an R²; good where there is none."""
+    """The grade of an average precision or an R²; good for NaN."""
     if score < ROUGHLY:
         return Grade.BAD
     return Grade.DOUBTFUL if score < WELL else Grade.GOOD
 
 
 def count(number: int, noun: str) -> str:
-    """`1 step`, `2 steps`."""
+    """A number with its noun: `1 step`, `2 steps`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""Metrics of a world model on recorded windows, and the verdict on it."""
