@@ -74,7 +74,7 @@ def test_pairs_make_intervals_narrow(right: Measurements) -> None:
 
 
 def test_other_windows_are_no_comparison(right: Measurements) -> None:
-    with pytest.raises(AssertionError, match="not the same"):
+    with pytest.raises(AssertionError, match="windows differ"):
         compute_differences([right, replace(right, episode=right.episode + 1)])
 
 

@@ -202,10 +202,10 @@ def _curve(estimate: Estimate) -> dict[str, NDArray[Any]]:
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
-def _difference(found: Difference) -> dict[str, Any]:
-    others = range(len(found.differences))
+def _difference(difference: Difference) -> dict[str, Any]:
+    others = range(len(difference.differences))
     return {
-        "name": found.name,
-        "values": found.values,
-        "says": [found.outcome(other) for other in others],
+        "name": difference.name,
+        "values": difference.values,
+        "outcomes": [difference.outcome(other) for other in others],
     }

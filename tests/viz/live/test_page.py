@@ -110,31 +110,31 @@ def visit(browser: Any, serve: Callable[..., Server], make_catalog) -> Iterator[
 
 def test_a_key_that_is_held_moves_the_dream(visit) -> None:
     here = visit()
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     before = here.pixels()
     here.page.keyboard.down("ArrowRight")
-    here.outcome("facts", r"step \d+, you: right")
+    here.says("facts", r"step \d+, you: right")
     here.page.keyboard.up("ArrowRight")
-    here.outcome("facts", r"step \d+, you: stay")
+    here.says("facts", r"step \d+, you: stay")
     assert "steps a second" in here.page.inner_text("#rate")
     here.page.keyboard.press("p")
-    here.outcome("rate", "paused")
+    here.says("rate", "paused")
     assert np.abs(here.pixels() - before).max() > 50
     stopped = here.step
     assert stopped > 1
     here.page.keyboard.press(".")
-    here.outcome("facts", f"step {stopped + 1}, ")
+    here.says("facts", f"step {stopped + 1}, ")
 
 
 def test_keys_play_whatever_was_clicked_before(visit, serve, make_catalog) -> None:
     here = visit(serve(make_catalog(runs=2)))
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     here.page.get_by_role("tab", name="Play").click()
     here.page.get_by_label("nothing: it makes one up").click()
     here.page.get_by_role("button", name="Start again").click()
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     here.page.keyboard.press("ArrowRight", delay=300)
-    here.outcome("facts", r"step \d")
+    here.says("facts", r"step \d")
     assert here.page.get_by_role("tab", name="Play").get_attribute("aria-selected") == "true"
     assert here.page.input_value("#run") == "r0"
     here.page.get_by_role("tab", name="Play").focus()  # without a mouse, arrows choose the view
@@ -144,38 +144,38 @@ def test_keys_play_whatever_was_clicked_before(visit, serve, make_catalog) -> No
 
 def test_time_can_be_gone_back_in_and_forked(visit) -> None:
     here = visit()
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     for step in range(1, 6):
         here.page.keyboard.press(".")
-        here.outcome("facts", f"step {step}\\b")
+        here.says("facts", f"step {step}\\b")
     there = here.pixels()
     here.page.keyboard.press(",")
-    here.outcome("facts", "step 4\\b")
+    here.says("facts", "step 4\\b")
     here.page.keyboard.press(".")  # another line, but the same dice
-    here.outcome("facts", "step 5\\b")
+    here.says("facts", "step 5\\b")
     np.testing.assert_array_equal(here.pixels(), there)
     here.page.get_by_label("To the first step").click()
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     here.page.keyboard.press("f")
-    here.outcome("note", "Line 2 begins at step 0")
+    here.says("note", "Line 2 begins at step 0")
     here.page.locator("#lines").click(position={"x": 60, "y": 4})  # the first line again
-    here.outcome("facts", r"step [1-5]\b")
+    here.says("facts", r"step [1-5]\b")
 
 
 def test_a_code_is_forced_by_a_click_and_released(visit) -> None:
     here = visit()
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     before = here.pixels()
     here.page.locator("#codes").click(position={"x": 5, "y": 5})
     here.expect(here.page.locator("#release")).to_be_enabled()
     here.page.mouse.move(0, 0)
-    here.outcome("code-text", "Forced: z0 = 0")
+    here.says("code-text", "Forced: z0 = 0")
     here.expect(here.page.locator("#stage")).to_contain_text("Change by forcing")
     here.page.get_by_role("spinbutton", name="Variable").fill("2")
     here.page.get_by_role("spinbutton", name="Class").fill("7")
     here.page.get_by_role("button", name="Force it").click()
     here.page.mouse.move(0, 0)
-    here.outcome("code-text", "z2 = 7")
+    here.says("code-text", "z2 = 7")
     here.page.locator("#h-codes").click()
     here.page.keyboard.press("n")
     here.expect(here.page.locator("#stage")).not_to_contain_text("Without forcing")
@@ -184,17 +184,17 @@ def test_a_code_is_forced_by_a_click_and_released(visit) -> None:
 
 def test_the_twin_is_shown_beside_and_checked(visit) -> None:
     here = visit()
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     here.page.get_by_label("the real game, beside it").check()
-    here.outcome("what", "beside the real game")
+    here.says("what", "beside the real game")
     here.expect(here.page.locator("#stage")).to_contain_text("Dream, Real, Difference")
     here.page.keyboard.down("ArrowLeft")
-    here.outcome("facts", r"step [2-9]")
+    here.says("facts", r"step [2-9]")
     here.page.keyboard.up("ArrowLeft")
     here.page.keyboard.press("p")
-    here.outcome("rate", "paused")  # or the end of the episode would be said as well
+    here.says("rate", "paused")  # or the end of the episode would be said as well
     here.page.keyboard.press("c")
-    here.outcome("note", "Reality check at step")
+    here.says("note", "Reality check at step")
     here.expect(here.page.get_by_role("button", name="Fork")).to_be_disabled()
 
 
@@ -207,18 +207,18 @@ def test_episodes_are_browsed_and_dreamt_from(visit, catch, until) -> None:
     best = max(episode.total_reward for episode in Dataset.open(catch))
     here.expect(episodes.first).to_contain_text(f"return {best:g}")
     here.page.get_by_label("return from").fill("100")
-    here.outcome("page-text", "no episode")
+    here.says("page-text", "no episode")
     here.page.get_by_label("return from").fill("")
     here.expect(episodes).to_have_count(6)
     episodes.nth(2).click()
     here.expect(episodes.nth(2)).to_have_attribute("aria-selected", "true")
     here.page.locator("#episode-scrub").fill("30")
-    here.outcome("episode-now", "step 30 of 79")
-    here.outcome("provenance", "random")
+    here.says("episode-now", "step 30 of 79")
+    here.says("provenance", "random")
     until(lambda: here.pixels("episode-frame").min() < 30)  # black, once the picture has come
     index = re.search(r"\d+", here.page.inner_text("#episode-title"))
     here.page.get_by_role("button", name="Dream from here").click()
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     assert here.page.input_value("#episode") == (index[0] if index else "")
     assert here.page.input_value("#step") == "30"
 
@@ -226,42 +226,42 @@ def test_episodes_are_browsed_and_dreamt_from(visit, catch, until) -> None:
 def test_a_person_plays_for_real_and_it_is_saved(visit, serve, make_catalog, until) -> None:
     catalog = make_catalog(record=True, runs=0)
     here = visit(serve(catalog, human=True))
-    here.outcome("what", "The real game")
+    here.says("what", "The real game")
     here.expect(here.page.locator("#mind")).to_be_hidden()
     here.page.locator("#speed").fill("30")
     here.page.keyboard.down("ArrowRight")
-    here.outcome("note", "Episode over .* Saved to mine.zarr")
+    here.says("note", "Episode over .* Saved to mine.zarr")
     here.page.keyboard.up("ArrowRight")
-    here.outcome("record-text", "1 episodes, 79 steps saved")
+    here.says("record-text", "1 episodes, 79 steps saved")
     saved = Dataset.open(catalog.target.dataset.path)[0]
     assert saved.provenance.policy == "human"
     assert (saved.action[1:] == 2).mean() > 0.5
     here.page.keyboard.press("r")
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
 
 
 def test_numbers_have_keys_sliders_and_the_mouse(visit, serve, tmp_path) -> None:
     task = resolve("wmtk/Reach-v0")
     target = Target(task, dataset_for(task, tmp_path / "reach.zarr"), seed=0)
     here = visit(serve(Catalog([], [], target), human=True))
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     here.page.locator("#keys input").first.fill("0.5")
     here.page.locator("#what").click()
     here.page.keyboard.press(".")
-    here.outcome("facts", r"step 1, you: \+0\.50 \+0\.00")
+    here.says("facts", r"step 1, you: \+0\.50 \+0\.00")
     here.page.keyboard.down("ArrowLeft")
     here.page.keyboard.press(".")
-    here.outcome("facts", r"step 2, you: -1\.00 \+0\.00")
+    here.says("facts", r"step 2, you: -1\.00 \+0\.00")
     here.page.keyboard.up("ArrowLeft")
     here.expect(here.page.locator("#keys output").first).to_have_text("0.00")
     box = here.page.locator("#stage").bounding_box()
     here.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 30)
     here.page.mouse.down()  # below the middle of the picture
     here.page.keyboard.press(".")
-    here.outcome("facts", r"step 3, you: [+-]0\.0\d \+0\.[5-9]")
+    here.says("facts", r"step 3, you: [+-]0\.0\d \+0\.[5-9]")
     here.page.mouse.up()
     here.page.keyboard.press(".")
-    here.outcome("facts", r"step 4, you: \+0\.00 \+0\.00")
+    here.says("facts", r"step 4, you: \+0\.00 \+0\.00")
 
 
 def test_models_are_measured_and_compared(visit, serve, catch, tmp_path) -> None:
@@ -276,7 +276,7 @@ def test_models_are_measured_and_compared(visit, serve, catch, tmp_path) -> None
     here.page.get_by_label("windows").fill("4")
     here.page.get_by_label("steps ahead").fill("6")
     here.page.get_by_role("button", name="Measure").click()
-    here.outcome("measure-text", r"\d windows: episodes held out of training")
+    here.says("measure-text", r"\d windows: episodes held out of training")
     here.expect(here.page.locator("#results h2")).to_have_text(
         ["run0", "run1", "How far ahead it sees", "Differences, on the same windows"]
     )
@@ -292,10 +292,10 @@ def test_two_pages_at_once_and_closing_frees(visit, serve, until) -> None:
     server = serve()
     one, two = visit(server), visit(server, color_scheme="dark")
     for here in (one, two):
-        here.outcome("facts", "step 0")
+        here.says("facts", "step 0")
         here.page.keyboard.press("p")
     for here in (one, two):
-        here.outcome("facts", r"step \d\d")
+        here.says("facts", r"step \d\d")
     until(lambda: len(server.engine.shelf) == 1)
     one.page.close()
     until(lambda: server.engine.seats == 1)
@@ -306,7 +306,7 @@ def test_two_pages_at_once_and_closing_frees(visit, serve, until) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everything_fits_a_small_screen_and_has_a_name(visit, scheme) -> None:
     here = visit(color_scheme=scheme)
-    here.outcome("facts", "step 0")
+    here.says("facts", "step 0")
     page = here.page
     for name in ("Play", "Data", "Models", "Help"):
         page.get_by_role("tab", name=name).click()
@@ -327,10 +327,10 @@ def test_everything_fits_a_small_screen_and_has_a_name(visit, scheme) -> None:
     places = ("stage", "lines", "keys", "codes")
     before = [page.locator(f"#{id}").bounding_box() for id in places]
     page.keyboard.press("p")
-    here.outcome("facts", r"step \d\d")
+    here.says("facts", r"step \d\d")
     page.locator("#codes").click(position={"x": 5, "y": 5})
     page.keyboard.press("p")
-    here.outcome("rate", "paused")
+    here.says("rate", "paused")
     assert [page.locator(f"#{id}").bounding_box() for id in places] == before
     background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     page.get_by_label("Dark or light colors").click()

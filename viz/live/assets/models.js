@@ -99,8 +99,8 @@ export class Models {
     const head = make("tr", {}, make("th", {}, ""), ...names.map((name, index) => make("th", { class: "number" }, index ? `${name}, against ${names[0]}` : name)));
     const rows = found.differences.map((row) => {
       const cells = row.values.map((value, index) => {
-        const says = index ? row.says[index - 1] : "";
-        return make("td", { class: `number ${says}` }, `${number(value)}${says ? `  ${says}` : ""}`);
+        const outcome = index ? row.outcomes[index - 1] : "";
+        return make("td", { class: `number ${outcome}` }, `${number(value)}${outcome ? `  ${outcome}` : ""}`);
       });
       return make("tr", {}, make("td", {}, row.name), ...cells);
     });
