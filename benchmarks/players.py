@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 from timing import size
 
-from wmtk.collecting import PlayProgress, collect_episodes, dataset_for, load_policy
+from wmtk.collecting import RolloutProgress, collect_episodes, dataset_for, load_policy
 from wmtk.envs import resolve
 
 TASK = "atari_pong"
@@ -71,11 +71,11 @@ def ours(envs: int, steps: int, folder: Path) -> Measured:
     marks: list[tuple[float, float, float, int]] = []  # wall, own and workers' time, played
     workers: list[psutil.Process] = []
 
-    def mark(progress: PlayProgress) -> None:
+    def mark(progress: RolloutProgress) -> None:
         if not marks:
             workers.extend(children())
         spent = time.process_time(), cpu_of(workers)
-        marks.append((time.perf_counter(), *spent, progress.played))
+        marks.append((time.perf_counter(), *spent, progress.steps_taken))
 
     began = time.perf_counter()
     task = resolve(TASK)

@@ -27,7 +27,7 @@ from wmtk.errors import UsageError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from wmtk.collecting import CollectReport, PlayProgress
+    from wmtk.collecting import CollectReport, RolloutProgress
 
 
 def collect(
@@ -111,7 +111,7 @@ def collect(
     """
     stdout.reserve()
     from wmtk.cli.common.policy_names import find_policy_maker
-    from wmtk.collecting import EpsilonGreedy, dataset_for, schema_of, seed_words
+    from wmtk.collecting import EpsilonGreedy, dataset_for, schema_of, seed_entropy
     from wmtk.collecting import collect_episodes as run
     from wmtk.envs import resolve
 
@@ -145,15 +145,15 @@ def collect(
     signal.signal(signal.SIGTERM, interrupt)
     with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
         say_limits(resolved, "--set", steps, envs)
-        dice = seed_words(dataset, seed)
+        dice = seed_entropy(dataset, seed)
         chosen = make_policy(dataset.schema, dice)
         if epsilon:
             chosen = EpsilonGreedy(chosen, epsilon, dataset.schema.action, dice)
         noun = "step" if steps else "episode"
         with console.progress(f"Collecting {task}", steps or episodes, noun=noun) as bar:
 
-            def show(progress: PlayProgress) -> None:
-                count = progress.played if steps else progress.episodes
+            def show(progress: RolloutProgress) -> None:
+                count = progress.steps_taken if steps else progress.episodes
                 mean = "" if not progress.episodes else f", mean return {progress.mean_return:.1f}"
                 bar.update(completed=count, description=f"Collecting {task}{mean}")
 

@@ -18,7 +18,7 @@ from wmtk.cli.common.run_options import say
 from wmtk.errors import EnvironmentFailedError, UsageError
 
 if TYPE_CHECKING:
-    from wmtk.collecting import EvalReport, PlayProgress, Recording
+    from wmtk.collecting import EpisodeRecording, EvalReport, RolloutProgress
     from wmtk.envs import ResolvedTask
     from wmtk.runs.run_directory import Run
     from wmtk.scores import Baselines
@@ -135,8 +135,8 @@ def evaluate(
             envs=envs,
             workers=workers,
             schema=player.schema,
-            longest=player.longest,
-            mind=player.mind,
+            max_episode_steps=player.longest,
+            introspector=player.mind,
             record=video is not None,
             on_progress=lambda p: bar.update(completed=p.episodes, description=_describe(p)),
             on_message=warn,
@@ -149,7 +149,7 @@ def evaluate(
             chance = _random(player, random, seed, envs, workers)
         except EnvironmentFailedError as error:  # what was asked for is there already
             warn(f"Random play failed: {error.message}")
-    if report.trials:
+    if report.results:
         console.emit(record_of(player, report, chance), json=json, render=render)
     if video is not None and report.recording is not None:
         _film(video, report.recording, player, fps)
@@ -158,13 +158,13 @@ def evaluate(
         raise typer.Exit(console.INTERRUPTED)
 
 
-def _describe(progress: PlayProgress) -> str:
+def _describe(progress: RolloutProgress) -> str:
     mean = f", mean return {progress.mean_return:.1f}" if progress.episodes else ""
-    return f"Evaluating{mean}, {console.human_count(progress.played, 'step')}"
+    return f"Evaluating{mean}, {console.human_count(progress.steps_taken, 'step')}"
 
 
 def _tell_interruption(report: EvalReport, episodes: int, video: Path | None) -> None:
-    done = len(report.trials)
+    done = len(report.results)
     if not report.interrupted:
         say("Random play was interrupted.")
     elif done:
@@ -295,7 +295,7 @@ def _random(
             envs=envs,
             workers=workers,
             schema=player.schema,
-            longest=player.longest,
+            max_episode_steps=player.longest,
             on_progress=lambda p: bar.update(completed=p.episodes),
             on_message=warn,
         )
@@ -304,7 +304,7 @@ def _random(
 # --- the film ---------------------------------------------------------------------------------
 
 
-def _film(path: Path, recording: Recording, player: Player, fps: float) -> None:
+def _film(path: Path, recording: EpisodeRecording, player: Player, fps: float) -> None:
     from wmtk.viz.draw.episode_view import View
     from wmtk.viz.videos.agent_video import agent_frames
     from wmtk.viz.videos.video_file import write_video

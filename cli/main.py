@@ -7,6 +7,7 @@ A subcommand's module is imported when the subcommand is invoked or completed, n
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -98,7 +99,7 @@ def _report(error: BaseException, *, debug: bool) -> int:
 
         sys.stderr.writelines(traceback.format_exception(error))
     elif isinstance(error, WmtkError):
-        print_error(error.message, error.hint)
+        print_error(error.message, _with_options(error.hint))
     elif isinstance(error, MemoryError):
         print_error(
             f"There is not enough memory: {error}".removesuffix(": ") + ".",
@@ -116,6 +117,16 @@ def _report(error: BaseException, *, debug: bool) -> int:
             "please report it with that output.",
         )
     return 2 if isinstance(error, UsageError) else 1
+
+
+def _with_options(hint: str) -> str:
+    """A hint with command-line options instead of Python arguments: `append=True` → `--append`."""
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match["name"].replace("_", "-"), match["value"]
+        return f"--{name}" if value == "True" else f"--{name} {value}"
+
+    return re.sub(r"(?<![\w.])(?P<name>[a-z_]+)=(?P<value>True|\d+)\b", option, hint)
 
 
 def _version(wanted: bool) -> None:

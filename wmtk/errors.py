@@ -133,6 +133,10 @@ class EnvironmentFailedError(WmtkError):
     """An environment failed repeatedly: exceptions, timeouts or invalid return values."""
 
 
+class EnvironmentApiError(EnvironmentFailedError):
+    """An environment violates the API of gymnasium.Env."""
+
+
 class ConfigError(UsageError):
     """Unknown or invalid settings."""
 

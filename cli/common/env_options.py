@@ -49,14 +49,14 @@ def echo(task: ResolvedTask, seed: int) -> None:
 
 def say_limits(task: ResolvedTask, option: str, steps: int | None = None, envs: int = 1) -> None:
     """Say how many more steps than `steps` may be played, and that no episode goes on for ever."""
-    from wmtk.collecting import LONGEST_EPISODE, most_steps
+    from wmtk.collecting import MAX_EPISODE_STEPS, max_steps
 
     if task.time_limit is None:
-        when = f"after {LONGEST_EPISODE:,} steps{' or once --steps are played' if steps else ''}"
+        when = f"after {MAX_EPISODE_STEPS:,} steps{' or once --steps are played' if steps else ''}"
         text = f"{task.task} has no time limit: an episode that still runs {when} is cut and counts"
         warn(f"{text} as truncated. {option} time_limit=1000 sets a limit.")
     elif steps:
-        more = most_steps(task, steps, envs) - steps
+        more = max_steps(task, steps, envs) - steps
         text = f"Episodes are finished: up to {more:,} steps more than {steps:,} are played."
         console.err.print(text, soft_wrap=True)
 

@@ -52,14 +52,14 @@ def record_of(player: Player, report: EvalReport, chance: EvalReport | None) -> 
     known = known_returns(player.task)
     imagined = None
     if report.discount is not None:
-        pairs = zip(report.imagined, report.discounted, strict=True)
+        pairs = zip(report.predicted_returns, report.discounted_returns, strict=True)
         imagined = {
             "discount": report.discount,
-            "expected": _spread(report.imagined),
-            "real": _spread(report.discounted),
+            "expected": _spread(report.predicted_returns),
+            "real": _spread(report.discounted_returns),
             "excess": _spread([expected - real for expected, real in pairs]),
-            "expected_returns": report.imagined,
-            "real_returns": report.discounted,
+            "expected_returns": report.predicted_returns,
+            "real_returns": report.discounted_returns,
         }
     return {
         **base,
@@ -69,7 +69,7 @@ def record_of(player: Player, report: EvalReport, chance: EvalReport | None) -> 
         "length": _spread(report.lengths),
         "known": known,
         "reached": _reached(base["mean"], known),
-        "measured_random": _spread(chance.returns) if chance and chance.trials else None,
+        "measured_random": _spread(chance.returns) if chance and chance.results else None,
         "comparison": _compared(player, report, chance).to_json(),
         "imagined": imagined,
         "steps": sum(report.lengths),
@@ -96,7 +96,7 @@ def _compared(player: Player, report: EvalReport, chance: EvalReport | None) -> 
     stored = player.baselines or Baselines()
     known = known_returns(player.task)
     random = MeanReturn(known["random"]) if known else stored.random
-    if chance and chance.trials:
+    if chance and chance.results:
         random = MeanReturn.of(summarize_returns(chance.returns))
     if player.agent == "random":
         random = None if not chance else random  # it is random play

@@ -90,8 +90,8 @@ def returns(
         _play(run, n, episodes, seed, device, workers, trusted, sample=sample) for n in updates
     ]
     found = training_returns(
-        [report.discounted for report in played],
-        [report.imagined for report in played],
+        [report.discounted_returns for report in played],
+        [report.predicted_returns for report in played],
         seed=seed,
     )
     report = ReturnsReport(
@@ -102,8 +102,8 @@ def returns(
         discount=float(played[0].discount or 0),
         updates=updates,
         returns=[report.returns for report in played],
-        discounted=[report.discounted for report in played],
-        imagined=[report.imagined for report in played],
+        discounted=[report.discounted_returns for report in played],
+        imagined=[report.predicted_returns for report in played],
         comparison=found,
         finding=finding(found),
     )
@@ -152,7 +152,7 @@ def _play(
             envs=min(ENVS, episodes),
             workers=workers,
             schema=player.schema,
-            mind=player.mind,
+            introspector=player.mind,
             on_progress=lambda p: bar.update(completed=p.episodes),
             on_message=warn,
         )

@@ -73,7 +73,7 @@ def test_appending_goes_on_instead_of_repeating(tmp_path) -> None:
     play(tmp_path / "d", episodes=3)
     play(tmp_path / "d", episodes=3, append=True)
     assert len(set(ids(tmp_path / "d"))) == 6
-    with pytest.raises(DatasetError, match="--append"):
+    with pytest.raises(DatasetError, match="append=True"):
         play(tmp_path / "d", episodes=3)
     with pytest.raises(SchemaMismatchError, match="action"):
         play(tmp_path / "d", "wmtk/Reach-v0", episodes=1, append=True)
@@ -100,7 +100,7 @@ def test_info_is_stored_on_request(tmp_path) -> None:
     play(tmp_path / "d", episodes=1, store_info=["paddle"])
     episode = Dataset.open(tmp_path / "d")[0]
     assert len(episode.info["paddle"]) == episode.length + 1
-    with pytest.raises(UsageError, match=r"It gives: .*paddle"):
+    with pytest.raises(UsageError, match=r"Keys: .*paddle"):
         play(tmp_path / "e", episodes=1, store_info=["nothing"])
 
 
@@ -271,8 +271,8 @@ def test_numbers_that_are_actions_are_taken() -> None:
 
 def test_a_policy_that_leaves_the_action_space_is_at_fault(tmp_path) -> None:
     class Wild(RandomPolicy):
-        def act(self, slots, obs=()):
-            return [action + 10 for action in super().act(slots, obs)]
+        def act(self, env_indices, obs=()):
+            return [action + 10 for action in super().act(env_indices, obs)]
 
     task = resolve("Pendulum-v1", time_limit=5)
     schema = schema_of(task)

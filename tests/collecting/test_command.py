@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wmtk.collecting import RandomPolicy, collect_episodes, dataset_for, find_policy
-from wmtk.collecting.env_slot import _checked
+from wmtk.collecting.episode_recorder import _checked
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
 from wmtk.errors import UsageError

@@ -1,4 +1,4 @@
-"""Evaluating: fixed shares of whole episodes, and what a policy expected of them."""
+"""Evaluation: equal shares of whole episodes, and the predictions of the critic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from wmtk.collecting import (
     schema_of,
     task_of,
 )
-from wmtk.collecting.driver import EpisodeDriver, make_plans
+from wmtk.collecting.driver import EpisodeDriver
+from wmtk.collecting.env_setup import make_plans
 from wmtk.collecting.recording_policy import discounted_returns
 from wmtk.datasets import Dataset, Episode
 from wmtk.envs import resolve
@@ -41,16 +42,16 @@ def play_randomly(episodes: int, **options) -> EvalReport:
 # --- episodes ---
 
 
-class Listing:
-    """A sink that notes where episodes come from."""
+class IndexSink:
+    """A sink that records the environment of each episode."""
 
     def __init__(self) -> None:
-        self.slots: list[int] = []
+        self.env_indices: list[int] = []
         self.closed = False
 
-    def add(self, slot: int, episode: Episode) -> None:
+    def add(self, env_index: int, episode: Episode) -> None:
         assert episode.length > 0
-        self.slots.append(slot)
+        self.env_indices.append(env_index)
 
     def flush_if_due(self) -> None:
         pass
@@ -65,23 +66,23 @@ def test_every_environment_plays_its_share_and_no_more() -> None:
     schema = schema_of(task)
     policy = RandomPolicy(schema.action, [0])
     plans = make_plans(task, schema, policy, seed=(0,), episodes=8, envs=3)
-    sink = Listing()
+    sink = IndexSink()
     assert not EpisodeDriver(policy, sink).run(plans, workers=0, timeout=60)
-    assert Counter(sink.slots) == {0: 3, 1: 3, 2: 2}
+    assert Counter(sink.env_indices) == {0: 3, 1: 3, 2: 2}
     assert sink.closed
 
 
 def test_the_same_seed_gives_the_same_returns() -> None:
     first, again, other = (play_randomly(7, envs=3, seed=seed) for seed in (0, 0, 1))
-    assert len(first.trials) == 7
-    assert first.trials == again.trials
+    assert len(first.results) == 7
+    assert first.results == again.results
     assert other.returns != first.returns
     assert set(first.lengths) == {79}
 
 
 @pytest.mark.slow
 def test_workers_make_no_difference() -> None:
-    assert play_randomly(6, envs=3, workers=2).trials == play_randomly(6, envs=3).trials
+    assert play_randomly(6, envs=3, workers=2).results == play_randomly(6, envs=3).results
 
 
 def test_random_play_has_its_known_return() -> None:
@@ -129,7 +130,7 @@ def test_spoilt_episodes_are_replaced_until_it_is_hopeless(tmp_path, module) -> 
     task = resolve(f"{module}:Misbehaving-v0", kwargs=settings)
     policy = RandomPolicy(schema_of(task).action, [0])
     report = evaluate_policy(task, policy, episodes=3, seed=0, workers=0, on_message=said.append)
-    assert (len(report.trials), report.dropped, len(said)) == (3, 1, 1)
+    assert (len(report.results), report.dropped, len(said)) == (3, 1, 1)
     hopeless = resolve(f"{module}:Misbehaving-v0", kwargs={"fault": "raise", "when": "always"})
     with pytest.raises(EnvironmentFailedError) as raised:
         evaluate_policy(hopeless, policy, episodes=1, seed=0, workers=0)
@@ -145,64 +146,68 @@ def test_nothing_to_play_is_refused() -> None:
 
 
 class Counting:
-    """A policy that remembers the sum of the first pixels it has seen, and a mind that tells it."""
+    """A policy that counts its observations, and its own introspector."""
 
     name, checkpoint, needs_obs, discount = "counting", "", True, 0.5
 
     def __init__(self) -> None:
-        self.seen: dict[int, int] = {}
+        self.count: dict[int, int] = {}
 
-    def begin(self, slot: int) -> None:
-        self.seen[slot] = 0
+    def begin(self, env_index: int) -> None:
+        self.count[env_index] = 0
 
-    def act(self, slots: Sequence[int], obs: Sequence[dict]) -> list:
-        for slot, one in zip(slots, obs, strict=True):
+    def act(self, env_indices: Sequence[int], obs: Sequence[dict]) -> list:
+        for index, one in zip(env_indices, obs, strict=True):
             assert one["image"].shape == (64, 64, 1)
-            self.seen[slot] += 1
-        return [np.int64(slot % 3) for slot in slots]
+            self.count[index] += 1
+        return [np.int64(index % 3) for index in env_indices]
 
-    def values(self, slots: Sequence[int]) -> np.ndarray:
-        return np.array([100 * slot + self.seen[slot] for slot in slots], np.float32)
+    def values(self, env_indices: Sequence[int]) -> np.ndarray:
+        return np.array([100 * index + self.count[index] for index in env_indices], np.float32)
 
-    def rewards(self, slots: Sequence[int]) -> np.ndarray:
-        return -self.values(slots)
+    def rewards(self, env_indices: Sequence[int]) -> np.ndarray:
+        return -self.values(env_indices)
 
-    def transformed(self, rewards: np.ndarray) -> np.ndarray:
+    def transform_rewards(self, rewards: np.ndarray) -> np.ndarray:
         return 10 * rewards
 
     def preprocess(self, obs):
         return {key: 255 - rows for key, rows in obs.items()}
 
-    def images(self, slots: Sequence[int]) -> dict[str, np.ndarray]:
-        shades = np.array([self.seen[slot] for slot in slots], np.uint8)
-        return {"image": np.broadcast_to(shades[:, None, None, None], (len(slots), 64, 64, 1))}
+    def reconstructions(self, env_indices: Sequence[int]) -> dict[str, np.ndarray]:
+        shades = np.array([self.count[index] for index in env_indices], np.uint8)
+        return {
+            "image": np.broadcast_to(shades[:, None, None, None], (len(env_indices), 64, 64, 1))
+        }
 
 
 def test_what_is_expected_is_asked_at_the_start_of_each_episode() -> None:
     policy = Counting()
-    report = evaluate_policy(CATCH, policy, episodes=5, seed=0, envs=3, mind=policy)
-    assert sorted(report.imagined) == [1, 1, 101, 101, 201]
+    report = evaluate_policy(CATCH, policy, episodes=5, seed=0, envs=3, introspector=policy)
+    assert sorted(report.predicted_returns) == [1, 1, 101, 101, 201]
     assert report.discount == 0.5
     unseen = evaluate_policy(CATCH, Counting(), episodes=5, seed=0, envs=3)
     assert unseen.returns == report.returns
-    assert (unseen.imagined, unseen.discounted, unseen.discount) == ((), (), None)
+    assert (unseen.predicted_returns, unseen.discounted_returns, unseen.discount) == ((), (), None)
 
 
 def test_a_recording_has_all_states_of_the_first_episode() -> None:
     policy = Counting()
-    report = evaluate_policy(CATCH, policy, episodes=4, seed=0, envs=2, mind=policy, record=True)
+    report = evaluate_policy(
+        CATCH, policy, episodes=4, seed=0, envs=2, introspector=policy, record=True
+    )
     recording = report.recording
     assert recording is not None
     rows = np.arange(1, 81)  # what has been seen, the last observation too
     np.testing.assert_array_equal(recording.values, rows)
     np.testing.assert_array_equal(recording.rewards, -rows)
-    np.testing.assert_array_equal(recording.images["image"][:, 0, 0, 0], rows)
-    np.testing.assert_array_equal(recording.seen["image"], 255 - recording.episode.obs["image"])
+    np.testing.assert_array_equal(recording.reconstructions["image"][:, 0, 0, 0], rows)
+    np.testing.assert_array_equal(recording.images["image"], 255 - recording.episode.obs["image"])
     assert recording.episode.total_reward in report.returns
-    assert set(recording.episode.action[1:].tolist()) == {0}  # slot 0 acts so
+    assert set(recording.episode.action[1:].tolist()) == {0}  # of environment 0
     np.testing.assert_array_equal(recording.true_rewards, 10 * recording.episode.reward)
-    came = discounted_returns(recording.episode, 0.5, recording.values, recording.true_rewards)
-    assert came[0] in report.discounted
+    returns = discounted_returns(recording.episode, 0.5, recording.values, recording.true_rewards)
+    assert returns[0] in report.discounted_returns
 
 
 def make_episode(reward: list[float], *, truncated: bool) -> Episode:

@@ -12,7 +12,7 @@ from wmtk.collecting import (
     dataset_for,
     evaluate_policy,
     load_policy,
-    most_steps,
+    max_steps,
 )
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
@@ -72,7 +72,7 @@ def test_the_time_limit_of_a_task_is_known(task, options, limit) -> None:
 @pytest.mark.parametrize("sees", [False, True])
 def test_steps_bound_what_an_endless_task_plays(tmp_path, sees, monkeypatch) -> None:
     task = resolve("Endless-v0")
-    monkeypatch.setattr("wmtk.collecting.driver.LONGEST_EPISODE", 70)
+    monkeypatch.setattr("wmtk.collecting.env_setup.MAX_EPISODE_STEPS", 70)
     with dataset_for(task, tmp_path / "d") as dataset:
         name = f"{__name__}:left" if sees else "random"
         policy = load_policy(name, dataset.schema.action, [0])
@@ -81,14 +81,16 @@ def test_steps_bound_what_an_endless_task_plays(tmp_path, sees, monkeypatch) -> 
             task, dataset, policy, seed=0, steps=201, envs=2, on_progress=told.append, workers=0
         )
     dataset = Dataset.open(tmp_path / "d")
-    assert report.steps == dataset.num_steps == told[-1].played == most_steps(task, 201, 2) == 202
+    assert (
+        report.steps == dataset.num_steps == told[-1].steps_taken == max_steps(task, 201, 2) == 202
+    )
     assert sorted(dataset.episodes.length.tolist()) == [31, 31, 70, 70]
     assert (dataset.episodes.end == 2).all()  # truncated
 
 
 def test_episodes_of_an_endless_task_have_an_end(tmp_path, monkeypatch) -> None:
     task = resolve("Endless-v0")
-    monkeypatch.setattr("wmtk.collecting.driver.LONGEST_EPISODE", 50)
+    monkeypatch.setattr("wmtk.collecting.env_setup.MAX_EPISODE_STEPS", 50)
     report = evaluate_policy(
         task,
         RandomPolicy(ArraySpec("discrete", (), "int64", 0, 1), [0]),
@@ -104,7 +106,7 @@ def test_a_time_limit_bounds_what_is_played_beyond_the_steps(tmp_path) -> None:
     with dataset_for(task, tmp_path / "d") as dataset:
         policy = RandomPolicy(dataset.schema.action, [0])
         report = collect_episodes(task, dataset, policy, seed=0, steps=100, envs=4, workers=0)
-    assert report.steps == 120 <= most_steps(task, 100, 4) == 4 * (25 + 29)
+    assert report.steps == 120 <= max_steps(task, 100, 4) == 4 * (25 + 29)
     assert (Dataset.open(tmp_path / "d").episodes.length == 30).all()
 
 

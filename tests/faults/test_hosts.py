@@ -214,12 +214,12 @@ def test_local_file_systems_have_no_owner(make_dataset) -> None:
 
 COLLECT = """
 import sys
-from wmtk.collecting import collect_episodes, dataset_for, load_policy, seed_words
+from wmtk.collecting import collect_episodes, dataset_for, load_policy, seed_entropy
 from wmtk.envs import resolve
 
 task = resolve("wmtk/Catch-v0")
 with dataset_for(task, sys.argv[1], append=True) as dataset:
-    policy = load_policy("random", dataset.schema.action, seed_words(dataset, 0))
+    policy = load_policy("random", dataset.schema.action, seed_entropy(dataset, 0))
     print("ready", flush=True)
     input()
     collect_episodes(task, dataset, policy, seed=0, episodes=10, workers=0)

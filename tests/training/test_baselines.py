@@ -142,7 +142,7 @@ def test_a_lucky_first_set_does_not_become_the_best(config, tmp_path, monkeypatc
         report = played(playing, schema, policy, episodes, seed)
         asked.append(seed)
         mean = next(means, 0.0)
-        trials = tuple(replace(trial, total_reward=mean) for trial in report.trials)
+        trials = tuple(replace(trial, total_reward=mean) for trial in report.results)
         return replace(report, trials=trials)
 
     played = module.examine

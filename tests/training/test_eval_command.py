@@ -65,18 +65,18 @@ def functions(tmp_path, monkeypatch):
 # --- the actor ---
 
 
-def test_the_mind_is_that_of_the_actor(runs) -> None:
+def test_the_introspector_returns_the_estimates_of_the_actor(runs) -> None:
     agent = wmtk.load(runs / "policy")
     policy = agent.make_policy(sample=False)
-    mind = ActorIntrospector(policy)
+    introspector = ActorIntrospector(policy)
     frames = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 1), np.uint8)
     policy.act([0, 1], [{"image": frame} for frame in frames])
     states = policy.states([0, 1])
-    np.testing.assert_array_equal(mind.values([0, 1]), agent.value(states))
-    assert mind.values([1]) == pytest.approx(agent.value(states)[1:], rel=1e-5)
-    assert mind.rewards([0, 1]).shape == (2,)
-    assert mind.images([0, 1])["image"].shape == (2, 64, 64, 1)
-    assert mind.discount == agent.config.model.discount
+    np.testing.assert_array_equal(introspector.values([0, 1]), agent.value(states))
+    assert introspector.values([1]) == pytest.approx(agent.value(states)[1:], rel=1e-5)
+    assert introspector.rewards([0, 1]).shape == (2,)
+    assert introspector.reconstructions([0, 1])["image"].shape == (2, 64, 64, 1)
+    assert introspector.discount == agent.config.model.discount
 
 
 def test_looking_does_not_change_what_is_played(runs) -> None:
@@ -85,13 +85,13 @@ def test_looking_does_not_change_what_is_played(runs) -> None:
     blind, seen = (agent.make_policy(sample=True, seed=[7]) for _ in range(2))
     one = evaluate_policy(task, blind, episodes=2, seed=0, envs=2)
     two = evaluate_policy(
-        task, seen, episodes=2, seed=0, envs=2, mind=ActorIntrospector(seen), record=True
+        task, seen, episodes=2, seed=0, envs=2, introspector=ActorIntrospector(seen), record=True
     )
     assert one.returns == two.returns
     assert two.recording is not None
     assert two.recording.values is not None
-    assert two.recording.images["image"].shape == two.recording.episode.obs["image"].shape
-    assert two.imagined[0] == two.recording.values[0]
+    assert two.recording.reconstructions["image"].shape == two.recording.episode.obs["image"].shape
+    assert two.predicted_returns[0] == two.recording.values[0]
 
 
 # --- the command ---

@@ -390,7 +390,7 @@ def test_an_endless_task_is_played_for_so_many_steps(
     config, tmp_path, monkeypatch, run_wmtk, background
 ) -> None:
     """Also by random play, by the tests, after resuming, and by `wmtk eval`."""
-    monkeypatch.setattr("wmtk.collecting.driver.LONGEST_EPISODE", 90)
+    monkeypatch.setattr("wmtk.collecting.env_setup.MAX_EPISODE_STEPS", 90)
     (tmp_path / "endless_envs.py").write_text(ENDLESS)
     monkeypatch.syspath_prepend(tmp_path)
     task = resolve("endless_envs:Endless")

@@ -102,8 +102,8 @@ class Bin:
     def __init__(self) -> None:
         self.episodes = []
 
-    def add(self, slot, episode) -> None:
-        self.episodes.append((slot, episode))
+    def add(self, env_index, episode) -> None:
+        self.episodes.append((env_index, episode))
 
 
 def test_a_process_that_dies_or_fails_is_told_of(config) -> None:
@@ -120,4 +120,4 @@ def test_a_process_that_dies_or_fails_is_told_of(config) -> None:
     with pytest.raises(EnvironmentFailedError, match="it broke"):
         table._take(table._receive(Line(answer), Line()))
     assert sink.episodes == [(1, "episode")]
-    assert (messages, table.under_way) == (["a warning"], 5)
+    assert (messages, table.unfinished_steps) == (["a warning"], 5)

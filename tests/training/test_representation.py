@@ -10,7 +10,7 @@ import torch
 
 import wmtk
 from wmtk.agent.outputs import LatentState
-from wmtk.collecting import EvalReport, Trial
+from wmtk.collecting import EpisodeResult, EvalReport
 from wmtk.datasets import Episode, Provenance, SequenceSampler
 from wmtk.reprs import LONGEST, brief
 from wmtk.runs.run_directory import Run
@@ -74,7 +74,7 @@ def test_representations_are_bounded() -> None:
     many = {f"sensor/{i}": rows for i in range(1000)}
     text = "x" * 10_000 + "\x1b[31m"
     provenance = Provenance(policy=text, extra={"deep": [text] * 50})
-    trials = tuple(Trial(float(i), i) for i in range(10_000))
+    trials = tuple(EpisodeResult(float(i), i) for i in range(10_000))
     for value in (
         Episode(many, rows, rows, False, True, many, provenance=provenance),
         EvalReport(text, text, 0, trials, None, 1, 0, 1.0, False),

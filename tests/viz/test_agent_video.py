@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image as PillowImage
 
-from wmtk.collecting import Recording
+from wmtk.collecting import EpisodeRecording
 from wmtk.datasets import Schema
 from wmtk.spaces import ArraySpec
 from wmtk.viz.draw.canvas import INK, PURPLE, Canvas
@@ -41,13 +41,13 @@ def recording(make_episode):
     """Step t is a gray of 10·t; the model takes it to be 10·t + 5."""
     episode = make_episode(9)
     made = (np.arange(10) * 10 + 5).astype(np.uint8)
-    return Recording(
+    return EpisodeRecording(
         episode,
         "policy",
         discount=0.9,
         values=np.linspace(0, 1, 10),
         rewards=np.linspace(0, 1, 10),
-        images={"image": np.broadcast_to(made[:, None, None, None], (10, 16, 16, 1))},
+        reconstructions={"image": np.broadcast_to(made[:, None, None, None], (10, 16, 16, 1))},
     )
 
 
@@ -64,7 +64,7 @@ def test_both_pictures_are_sharp_and_at_the_same_step(recording, view):
 
 def test_what_the_model_saw_stands_beside_what_it_made_of_it(recording, view):
     seen = np.full((10, 16, 16, 1), 77, np.uint8)
-    frame = next(draw(replace(recording, seen={"image": seen}), view))
+    frame = next(draw(replace(recording, images={"image": seen}), view))
     assert (frame[TOP : TOP + SIDE, MARGIN : MARGIN + SIDE] == 77).all()
 
 
@@ -87,7 +87,7 @@ def test_a_cursor_goes_through_the_charts(recording, view):
 
 
 def test_a_policy_without_a_model_is_shown_as_far_as_it_is_known(make_episode, view, recording):
-    plain = list(draw(Recording(make_episode(9), "random"), view))
+    plain = list(draw(EpisodeRecording(make_episode(9), "random"), view))
     assert len(plain) == 10
     frame = plain[4]
     assert (frame[TOP : TOP + ALONE, MARGIN : MARGIN + ALONE] == 40).all()
@@ -103,7 +103,7 @@ def test_without_images_the_observation_is_drawn_as_lines(make_episode):
     )
     state = np.arange(8, dtype=np.float32).reshape(4, 2)
     episode = make_episode(3, obs={"state": state})
-    made = Recording(episode, "policy", 0.9, np.zeros(4), np.zeros(4))
+    made = EpisodeRecording(episode, "policy", 0.9, np.zeros(4), np.zeros(4))
     drawn = list(draw(made, View.of(schema, {})))
     assert len({frame.tobytes() for frame in drawn}) == 4
 

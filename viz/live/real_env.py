@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.collecting.env_slot import EnvSlot, SlotPlan
+from wmtk.collecting.env_setup import EpisodePlan
+from wmtk.collecting.episode_recorder import EpisodeRecorder
 from wmtk.datasets import Batch, Episode, Provenance, Schema
 from wmtk.envs import ResolvedTask
 from wmtk.version import code_version
@@ -32,9 +33,9 @@ class RealWorld:
     ) -> None:
         self.task, self.schema = task, schema
         self._names = names  # of those who act, as datasets have them
-        self._slot = EnvSlot(
-            SlotPlan(
-                number=0,
+        self._recorder = EpisodeRecorder(
+            EpisodePlan(
+                env_index=0,
                 task=task,
                 schema=schema,
                 provenance=Provenance(
@@ -56,8 +57,8 @@ class RealWorld:
 
     def begin(self) -> Observation:
         """The first observation of the next episode."""
-        self._slot.episodes_left = 1
-        obs = self._slot.begin()
+        self._recorder.episodes_left = 1
+        obs = self._recorder.reset()
         self._rows.clear()
         self._actors.clear()
         self._rows.append((obs, self.schema.action.zeros(1)[0], 0.0))
@@ -67,8 +68,8 @@ class RealWorld:
     def step(self, action: NDArray[Any], by: str) -> tuple[Observation, float, Episode | None]:
         """What an action of somebody leads to, its reward, and the episode if that is its end."""
         assert not self.ended, "begin() comes first"
-        obs, episode = self._slot.step(np.asarray(action, self.schema.action.dtype))
-        reward = self._slot.reward
+        obs, episode = self._recorder.step(np.asarray(action, self.schema.action.dtype))
+        reward = self._recorder.reward
         self._rows.append((obs, action, reward))
         self._actors.add(self._names.get(by, by))
         self.steps += 1
@@ -86,7 +87,7 @@ class RealWorld:
         return window(rows, np.stack(actions), np.array(rewards), self.steps - len(obs) + 1)
 
     def close(self) -> None:
-        self._slot.close()
+        self._recorder.close()
 
 
 def window(obs: Observation, action: NDArray[Any], reward: NDArray[Any], start: int) -> Batch:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wmtk.collecting import seed_words
+from wmtk.collecting import seed_entropy
 from wmtk.datasets import Schema
 from wmtk.errors import UsageError
 from wmtk.viz.live import protocol
@@ -54,7 +54,7 @@ def make_world(catalog: Catalog, shelf: ModelPool, asked: protocol.Start) -> Sta
 
 
 def _real_alone(target: Target, asked: protocol.Start) -> Session:
-    seed = seed_words(target.dataset, target.seed)
+    seed = seed_entropy(target.dataset, target.seed)
     schema = target.dataset.schema
     return Session(schema, asked.seed, real=RealWorld(target.task, schema, seed, {"person": HUMAN}))
 

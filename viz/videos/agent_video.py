@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.collecting import Recording
+from wmtk.collecting import EpisodeRecording
 from wmtk.collecting.recording_policy import discounted_returns
 from wmtk.datasets import Episode
 from wmtk.viz.draw.canvas import (
@@ -44,7 +44,7 @@ REAL, BELIEVED = ORANGE, BLUE  # what happened, and what the agent made of it
 COLUMNS = {"step": 0.0, "action": 0.25, "reward": 0.6, "return": 0.8}
 
 
-def agent_frames(recording: Recording, view: View, *, title: str = "") -> Iterator[Image]:
+def agent_frames(recording: EpisodeRecording, view: View, *, title: str = "") -> Iterator[Image]:
     """T+1 frames of equal size, for `write_video`.
 
     On top is what the policy saw, beside it what its world model took that for, or, where there
@@ -89,7 +89,7 @@ class _Scene:
     height: int
 
     @classmethod
-    def of(cls, recording: Recording, view: View) -> _Scene:
+    def of(cls, recording: EpisodeRecording, view: View) -> _Scene:
         episode = recording.episode
         panels, lanes = _panels(recording, view), []
         least = NARROWEST if len(panels) == 1 else INNER
@@ -163,24 +163,24 @@ class _Scene:
         canvas.text(self._column("return"), y, plain(total), size=16)
 
 
-def _panels(recording: Recording, view: View) -> list[_Panel]:
+def _panels(recording: EpisodeRecording, view: View) -> list[_Panel]:
     """What was seen and, if there is one, the model's picture of it, beside each other."""
     key = view.image
     if key is None:
         return []
-    both, seen = key in recording.images, recording.seen.get(key)
+    both, seen = key in recording.reconstructions, recording.images.get(key)
     if seen is None:
         seen = view.pictures(recording.episode.obs[key])
     scale = max(1, round((SIDE if both else ALONE) / max(seen.shape[1:3])))
     panels = [_Panel("what the agent sees", seen, MARGIN, scale)]
     if both:
         x = MARGIN + panels[0].size[0] + GAP
-        made = _Panel("what its world model makes of it", recording.images[key], x, scale)
+        made = _Panel("what its world model makes of it", recording.reconstructions[key], x, scale)
         panels.append(made)
     return panels
 
 
-def _traces(recording: Recording) -> list[tuple[list[Trace], int]]:
+def _traces(recording: EpisodeRecording) -> list[tuple[list[Trace], int]]:
     """The lines of each chart, and how high it is."""
     reward = [Trace("reward", recording.episode.reward.astype(np.float64), REAL)]
     if recording.values is None or recording.rewards is None or recording.discount is None:

@@ -13,11 +13,11 @@ from wmtk.agent.named_policy import PolicyLike, acting_threads, agent_of, named_
 from wmtk.collecting import (
     CollectReport,
     EpsilonGreedy,
-    PlayProgress,
+    RolloutProgress,
     collect_episodes,
     dataset_for,
     schema_of,
-    seed_words,
+    seed_entropy,
 )
 from wmtk.envs import ResolvedTask
 from wmtk.errors import UsageError
@@ -41,7 +41,7 @@ def collect(
     env_options: Mapping[str, Any] | None = None,
     timeout: float = 60.0,
     on_start: Callable[[ResolvedTask], None] = lambda _: None,
-    on_progress: Callable[[PlayProgress], None] = lambda _: None,
+    on_progress: Callable[[RolloutProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> CollectReport:
     """Play a task and store whole episodes in the dataset `out`.
@@ -98,7 +98,7 @@ def collect(
     seed = secrets.randbelow(2**31) if seed is None else seed
     opened = dataset_for(resolved, out, store_info=store_info, capacity=capacity, append=append)
     with opened as dataset, acting_threads(agent):
-        words = seed_words(dataset, seed)
+        words = seed_entropy(dataset, seed)
         actor = make_policy(dataset.schema, words)
         if epsilon:
             actor = EpsilonGreedy(actor, epsilon, dataset.schema.action, words)

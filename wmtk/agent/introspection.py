@@ -1,4 +1,4 @@
-"""Looking into a trained actor while it plays."""
+"""The values and reconstructions of an actor while it acts."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from wmtk.models.conv import to_bytes
 
 
 class ActorIntrospector:
-    """What an actor's critic and world model say of where it is: see wmtk.collecting.Mind."""
+    """The `PolicyIntrospector` of an actor with a critic and a world model."""
 
     def __init__(self, policy: ActorPolicy) -> None:
         self._policy = policy
         self.discount = policy.model.config.discount
 
     @torch.no_grad()
-    def values(self, slots: Sequence[int]) -> NDArray[np.float32]:
-        return _numpy(self._policy.behavior.critic(self._feat(slots)).squeeze(-1))
+    def values(self, env_indices: Sequence[int]) -> NDArray[np.float32]:
+        return _numpy(self._policy.behavior.critic(self._feat(env_indices)).squeeze(-1))
 
     @torch.no_grad()
-    def rewards(self, slots: Sequence[int]) -> NDArray[np.float32]:
-        return _numpy(self._policy.model.reward(self._feat(slots)))
+    def rewards(self, env_indices: Sequence[int]) -> NDArray[np.float32]:
+        return _numpy(self._policy.model.reward(self._feat(env_indices)))
 
-    def transformed(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+    def transform_rewards(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         array: NDArray[np.float64] = self._policy.model.transformed(
             torch.from_numpy(rewards)
         ).numpy()
@@ -38,12 +38,12 @@ class ActorIntrospector:
         return self._policy.observations(obs)
 
     @torch.no_grad()
-    def images(self, slots: Sequence[int]) -> dict[str, NDArray[np.uint8]]:
-        decoded = self._policy.model.decode(self._feat(slots))
+    def reconstructions(self, env_indices: Sequence[int]) -> dict[str, NDArray[np.uint8]]:
+        decoded = self._policy.model.decode(self._feat(env_indices))
         return {key: to_bytes(image).cpu().numpy() for key, image in decoded.items()}
 
-    def _feat(self, slots: Sequence[int]) -> Tensor:
-        return self._policy.states(slots).feat
+    def _feat(self, env_indices: Sequence[int]) -> Tensor:
+        return self._policy.states(env_indices).feat
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:

@@ -22,8 +22,8 @@ from wmtk.agent.named_policy import (
 )
 from wmtk.collecting import (
     EvalReport,
-    PlayProgress,
     RandomPolicy,
+    RolloutProgress,
     evaluate_policy,
     schema_of,
     task_of,
@@ -81,7 +81,7 @@ class PolicyEvaluation:
         stored = self.baselines or Baselines()
         known = known_returns(self.task)
         random = MeanReturn(known["random"]) if known else stored.random
-        if self.random is not None and self.random.trials:
+        if self.random is not None and self.random.results:
             random = MeanReturn.of(summarize_returns(self.random.returns))
         elif self.agent == "random":
             random = None
@@ -95,16 +95,16 @@ class PolicyEvaluation:
         known = known_returns(self.task)
         imagined = None
         if report.discount is not None:
-            pairs = zip(report.imagined, report.discounted, strict=True)
+            pairs = zip(report.predicted_returns, report.discounted_returns, strict=True)
             imagined = {
                 "discount": report.discount,
-                "expected": _spread(report.imagined),
-                "real": _spread(report.discounted),
+                "expected": _spread(report.predicted_returns),
+                "real": _spread(report.discounted_returns),
                 "excess": _spread([expected - real for expected, real in pairs]),
-                "expected_returns": report.imagined,
-                "real_returns": report.discounted,
+                "expected_returns": report.predicted_returns,
+                "real_returns": report.discounted_returns,
             }
-        measured = self.random is not None and bool(self.random.trials)
+        measured = self.random is not None and bool(self.random.results)
         return {
             **base,
             "policy": self.policy,
@@ -142,8 +142,8 @@ def evaluate(
     run: str | os.PathLike[str] | None = None,
     timeout: float = 60.0,
     on_start: Callable[[ResolvedTask, int | None], None] = lambda task, longest: None,
-    on_progress: Callable[[PlayProgress], None] = lambda _: None,
-    on_random_progress: Callable[[PlayProgress], None] = lambda _: None,
+    on_progress: Callable[[RolloutProgress], None] = lambda _: None,
+    on_random_progress: Callable[[RolloutProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> PolicyEvaluation:
     """Play whole episodes with a policy and report their returns.
@@ -210,8 +210,8 @@ def evaluate(
             workers=workers,
             timeout=timeout,
             schema=setup.schema,
-            mind=introspector,
-            longest=setup.longest,
+            introspector=introspector,
+            max_episode_steps=setup.longest,
             on_message=on_message,
             **options,
         )

@@ -1,8 +1,9 @@
-"""Playing in an environment: to keep the episodes, or to see how good a policy is."""
+"""Run policies in environments: collect episodes into a dataset, or evaluate a policy."""
 
 from wmtk.collecting.collector import CollectReport, collect_episodes
-from wmtk.collecting.driver import PlayProgress, most_steps
-from wmtk.collecting.evaluator import EvalReport, Trial, evaluate_policy
+from wmtk.collecting.driver import RolloutProgress
+from wmtk.collecting.env_setup import max_steps
+from wmtk.collecting.evaluator import EpisodeResult, EvalReport, evaluate_policy
 from wmtk.collecting.policies import (
     CallablePolicy,
     EpsilonGreedy,
@@ -11,30 +12,30 @@ from wmtk.collecting.policies import (
     find_policy,
     load_policy,
 )
-from wmtk.collecting.recording_policy import PolicyIntrospector, Recording
-from wmtk.collecting.task_dataset import dataset_for, schema_of, seed_words
+from wmtk.collecting.recording_policy import EpisodeRecording, PolicyIntrospector
+from wmtk.collecting.task_dataset import dataset_for, schema_of, seed_entropy
 from wmtk.envs import task_of
-from wmtk.envs.task import LONGEST_EPISODE
+from wmtk.envs.task import MAX_EPISODE_STEPS
 
 __all__ = [
-    "LONGEST_EPISODE",
+    "MAX_EPISODE_STEPS",
     "CallablePolicy",
     "CollectReport",
+    "EpisodeRecording",
+    "EpisodeResult",
     "EpsilonGreedy",
     "EvalReport",
-    "PlayProgress",
     "Policy",
     "PolicyIntrospector",
     "RandomPolicy",
-    "Recording",
-    "Trial",
+    "RolloutProgress",
     "collect_episodes",
     "dataset_for",
     "evaluate_policy",
     "find_policy",
     "load_policy",
-    "most_steps",
+    "max_steps",
     "schema_of",
-    "seed_words",
+    "seed_entropy",
     "task_of",
 ]

@@ -1,4 +1,4 @@
-"""The evaluating stage: a task and a policy in, returns of whole episodes out."""
+"""Evaluate a policy: returns of whole episodes of a task."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wmtk.collecting.driver import EpisodeDriver, PlayProgress, make_plans
+from wmtk.collecting.driver import EpisodeDriver, RolloutProgress
+from wmtk.collecting.env_setup import make_plans
 from wmtk.collecting.policies import CallablePolicy, Policy
 from wmtk.collecting.recording_policy import (
-    RECORDED,
+    RECORDED_ENV,
+    EpisodeRecording,
     PolicyIntrospector,
-    Recording,
     RecordingPolicy,
-    discounted_returns,
 )
 from wmtk.collecting.task_dataset import schema_of
 from wmtk.datasets import Episode, Schema
@@ -22,57 +22,59 @@ from wmtk.errors import UsageError
 from wmtk.reprs import brief_repr
 from wmtk.scores import EvaluationRecord
 
-# Part of every seed here, and of none in collecting: no episode of the training data is played.
+# Part of every seed here and of none in collecting: evaluation episodes are never training data.
 EVALUATION = int.from_bytes(b"eval")
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One episode, and what its policy expected of it, where that can be known."""
+class EpisodeResult:
+    """The return of one episode, and the prediction of the critic if there is one."""
 
     total_reward: float
     length: int  # agent steps
-    imagined: float | None = None  # the critic's value of the first state
-    discounted: float | None = None  # what came instead
+    predicted_return: float | None = None  # the critic's value of the first state
+    discounted_return: float | None = None  # the real one, in the unit of the prediction
 
 
 @dataclass(frozen=True)
 class EvalReport:
-    """What was played."""
+    """The result of an evaluation."""
 
     task: str
     policy: str
     seed: int
-    trials: tuple[Trial, ...]  # in the order in which they ended
-    discount: float | None  # γ of `imagined` and `discounted`; None if nobody looked
+    results: tuple[EpisodeResult, ...]  # in the order in which the episodes ended
+    discount: float | None  # γ of the predicted and discounted returns; None without a critic
     frames: int  # steps × action repeat
-    dropped: int  # episodes that a failing environment spoiled
+    dropped: int  # episodes lost to failures of the environment
     seconds: float
     interrupted: bool
-    recording: Recording | None = None
+    recording: EpisodeRecording | None = None
 
     __repr__ = brief_repr
 
     @property
     def returns(self) -> tuple[float, ...]:
-        return tuple(trial.total_reward for trial in self.trials)
+        return tuple(result.total_reward for result in self.results)
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        return tuple(trial.length for trial in self.trials)
+        return tuple(result.length for result in self.results)
 
     @property
-    def imagined(self) -> tuple[float, ...]:
-        """What the critic expected at the start of each episode; empty if nobody looked."""
-        return tuple(trial.imagined for trial in self.trials if trial.imagined is not None)
+    def predicted_returns(self) -> tuple[float, ...]:
+        """The critic's value at the start of each episode; empty without a critic."""
+        predictions = (result.predicted_return for result in self.results)
+        return tuple(value for value in predictions if value is not None)
 
     @property
-    def discounted(self) -> tuple[float, ...]:
-        """What came of each episode, discounted in the same way."""
-        return tuple(trial.discounted for trial in self.trials if trial.discounted is not None)
+    def discounted_returns(self) -> tuple[float, ...]:
+        """The discounted return of each episode; empty without a critic."""
+        returns = (result.discounted_return for result in self.results)
+        return tuple(value for value in returns if value is not None)
 
     def evaluation(self, *, seed: int, agent: str = "", run: str | None = None) -> EvaluationRecord:
-        """The record that `wmtk scores` reads; `seed` is that of the training."""
+        """The record that `wmtk scores` reads; `seed` is the seed of the training run."""
         return EvaluationRecord(self.task, seed, self.returns, self.lengths, agent, run, self.seed)
 
 
@@ -86,85 +88,80 @@ def evaluate_policy(
     workers: int | None = None,
     timeout: float = 60.0,
     schema: Schema | None = None,
-    mind: PolicyIntrospector | None = None,
+    introspector: PolicyIntrospector | None = None,
     record: bool = False,
-    longest: int | None = None,
-    on_progress: Callable[[PlayProgress], None] = lambda _: None,
+    max_episode_steps: int | None = None,
+    on_progress: Callable[[RolloutProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> EvalReport:
-    """Play exactly `episodes` episodes with a policy and record their returns.
+    """Run exactly `episodes` episodes with a policy, or a function from observation to action.
 
-    The policy may be a function from an observation to an action.
-
-    Each of `envs` environments plays its share of them to the end, so that short ones do not count
-    more; everything else is as in `collect_episodes`. With the policy's `mind` the critic's value
-    is compared with the real return, and `record` keeps the first episode of the first environment.
-    A task without a time limit is cut after `longest` steps, by default LONGEST_EPISODE. Ctrl-C
-    ends it with the episodes that are whole.
+    Each of `envs` environments runs its share of the episodes to the end, so that short ones are
+    not over-represented; everything else is as in `collect_episodes`. With an `introspector` of
+    the policy, the critic's values are compared with the discounted returns, and `record` keeps
+    the first episode of the first environment. In a task without a time limit, episodes are
+    truncated after `max_episode_steps` steps, by default MAX_EPISODE_STEPS. Ctrl-C returns the
+    whole episodes.
     """
     if min(episodes, envs) < 1:
         raise UsageError("An evaluation takes at least one episode, in one environment.")
     task = resolve(task) if isinstance(task, str) else task
     schema = schema or schema_of(task)
     actor = policy if isinstance(policy, Policy) else CallablePolicy(policy, schema.action)
-    watched = RecordingPolicy(actor, mind, record=record) if mind is not None else None
-    player = watched or actor
-    kept = _Trials(player.name, watched, mind.discount if mind is not None else None, record)
-    play = EpisodeDriver(player, kept, on_progress, on_message)
+    introspected = RecordingPolicy(actor, introspector, record=record) if introspector else None
+    sink = _ResultSink(actor.name, introspected, record)
+    driver = EpisodeDriver(introspected or actor, sink, on_progress, on_message)
     plans = make_plans(
         task,
         schema,
-        player,
+        actor,
         seed=(seed, EVALUATION),
         episodes=episodes,
         envs=envs,
         stored=False,
-        longest=longest,
+        max_episode_steps=max_episode_steps,
     )
-    interrupted = play.run(plans, workers, timeout)
-    trials = tuple(kept.trials)
+    interrupted = driver.run(plans, workers, timeout)
     return EvalReport(
         task=task.task,
         policy=actor.name,
         seed=seed,
-        trials=trials,
-        discount=kept.discount,
-        frames=sum(trial.length for trial in trials) * task.action_repeat,
-        dropped=play.dropped,
-        seconds=play.seconds,
+        results=tuple(sink.results),
+        discount=introspector.discount if introspector else None,
+        frames=sum(result.length for result in sink.results) * task.action_repeat,
+        dropped=driver.dropped,
+        seconds=driver.seconds,
         interrupted=interrupted,
-        recording=kept.recording,
+        recording=sink.recording,
     )
 
 
-class _Trials:
-    """Takes episodes and keeps what is asked of them."""
+class _ResultSink:
+    """An `EpisodeSink` that keeps the result of each episode, and one recording."""
 
-    def __init__(
-        self, policy: str, watched: RecordingPolicy | None, discount: float | None, record: bool
-    ) -> None:
-        self.trials: list[Trial] = []
-        self.recording: Recording | None = None
-        self.discount = discount
+    def __init__(self, policy: str, introspected: RecordingPolicy | None, record: bool) -> None:
+        self.results: list[EpisodeResult] = []
+        self.recording: EpisodeRecording | None = None
         self._policy = policy
-        self._watched = watched
+        self._introspected = introspected
         self._record = record
 
-    def add(self, slot: int, episode: Episode) -> None:
-        recorded = self._record and slot == RECORDED and self.recording is None
-        if recorded:
-            episode = episode.unpacked()  # it will be drawn
-        if self._watched is None or self.discount is None:
-            if recorded:
-                self.recording = Recording(episode, self._policy)
-            self.trials.append(Trial(episode.total_reward, episode.length))
+    def add(self, env_index: int, episode: Episode) -> None:
+        record = self._record and env_index == RECORDED_ENV and self.recording is None
+        if record:
+            episode = episode.unpacked()
+        if self._introspected is None:
+            if record:
+                self.recording = EpisodeRecording(episode, self._policy)
+            self.results.append(EpisodeResult(episode.total_reward, episode.length))
             return
-        values = self._watched.finish(slot, episode)
-        if recorded:
-            self.recording = self._watched.recording(episode, values)
-        rewards = self._watched.true_rewards(episode)
-        came = float(discounted_returns(episode, self.discount, values, rewards)[0])
-        self.trials.append(Trial(episode.total_reward, episode.length, float(values[0]), came))
+        values = self._introspected.finish(env_index, episode)
+        if record:
+            self.recording = self._introspected.recording(episode, values)
+        returns = self._introspected.discounted_returns(episode, values)
+        self.results.append(
+            EpisodeResult(episode.total_reward, episode.length, float(values[0]), float(returns[0]))
+        )
 
     def flush_if_due(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Who chooses the actions while data is collected."""
+"""Policies that choose the actions while episodes are collected or evaluated."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from wmtk.envs.gymnasium_env import import_module
 from wmtk.errors import FOREIGN, UsageError, WmtkError
 from wmtk.spaces import ArraySpec
 
-Observation = Mapping[str, NDArray[Any]]  # leaves by key, as wmtk.spaces.flatten_value gives them
-DRAWN_AT_ONCE = 256  # random actions
+Observation = Mapping[str, NDArray[Any]]  # leaves by key, as of wmtk.spaces.flatten_value
+BLOCK = 256  # random actions drawn at once
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Chooses actions for several environments at once; each has a slot of its own."""
+    """Chooses actions for several environments, which are numbered from 0."""
 
     name: str
-    checkpoint: str  # hash of the weights, empty if there are none
-    needs_obs: bool  # False: actions do not depend on what is seen
+    checkpoint: str  # hash of the weights, empty without weights
+    needs_obs: bool  # False: actions do not depend on observations
 
-    def begin(self, slot: int) -> None:
-        """A new episode has begun in a slot."""
+    def begin(self, env_index: int) -> None:
+        """Start a new episode in an environment."""
 
-    def act(self, slots: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
-        """An action for each of the slots; `obs` is empty unless the policy needs it."""
+    def act(self, env_indices: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
+        """One action per environment in `env_indices`; `obs` is empty unless `needs_obs`."""
 
 
 class RandomPolicy:
-    """Uniform over the action space (standard normal where it has no bounds)."""
+    """Uniform over the action space; standard normal where it is unbounded."""
 
     name = "random"
     checkpoint = ""
@@ -43,29 +43,31 @@ class RandomPolicy:
         self._seed = tuple(seed)
         self._low, self._high = action.bound("low"), action.bound("high")
         self._dtype = np.dtype(action.dtype)
-        # A stream for each slot: its actions do not depend on how many others there are.
+        # One stream per environment: its actions do not depend on the number of environments.
         self._streams: dict[int, Iterator[NDArray[Any]]] = {}
 
-    def begin(self, slot: int) -> None:
+    def begin(self, env_index: int) -> None:
         pass
 
-    def act(self, slots: Sequence[int], obs: Sequence[Observation] = ()) -> list[NDArray[Any]]:
-        for slot in slots:
-            if slot not in self._streams:
-                self._streams[slot] = self._stream(slot)
-        return [next(self._streams[slot]) for slot in slots]
+    def act(
+        self, env_indices: Sequence[int], obs: Sequence[Observation] = ()
+    ) -> list[NDArray[Any]]:
+        for env_index in env_indices:
+            if env_index not in self._streams:
+                self._streams[env_index] = self._stream(env_index)
+        return [next(self._streams[env_index]) for env_index in env_indices]
 
-    def _stream(self, slot: int) -> Iterator[NDArray[Any]]:
-        rng = np.random.default_rng(np.random.SeedSequence([*self._seed, slot]))
+    def _stream(self, env_index: int) -> Iterator[NDArray[Any]]:
+        rng = np.random.default_rng(np.random.SeedSequence([*self._seed, env_index]))
         while True:
             yield from self._block(rng)
 
     def _block(self, rng: np.random.Generator) -> NDArray[Any]:
-        """Many actions at once: one alone takes 20 µs, of a game's step of 600."""
-        shape = (DRAWN_AT_ONCE, *self._spec.shape)
+        """Draw many actions at once: a single draw takes 20 µs, an Atari step 600 µs."""
+        shape = (BLOCK, *self._spec.shape)
         if self._spec.kind != "box" or self._dtype.kind != "f":
-            drawn = rng.integers(self._low, self._high, shape, endpoint=True, dtype=np.int64)
-            return drawn.astype(self._dtype)
+            actions = rng.integers(self._low, self._high, shape, endpoint=True, dtype=np.int64)
+            return actions.astype(self._dtype)
         bounded = np.isfinite(self._low) & np.isfinite(self._high)
         low, high = np.where(bounded, self._low, 0), np.where(bounded, self._high, 1)
         values = np.where(bounded, rng.uniform(low, high, shape), rng.standard_normal(shape))
@@ -73,7 +75,7 @@ class RandomPolicy:
 
 
 class CallablePolicy:
-    """Any function of one observation; it gets the array itself if there is only one key."""
+    """A function of one observation: a dict, or an array if there is only one key."""
 
     checkpoint = ""
     needs_obs = True
@@ -83,21 +85,21 @@ class CallablePolicy:
         self._function = function
         self._spec = action
 
-    def begin(self, slot: int) -> None:
+    def begin(self, env_index: int) -> None:
         pass
 
-    def act(self, slots: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
+    def act(self, env_indices: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
         actions = []
-        for seen in obs:
-            given = next(iter(seen.values())) if len(seen) == 1 else seen
+        for leaves in obs:
+            argument = next(iter(leaves.values())) if len(leaves) == 1 else leaves
             try:
-                chosen = np.asarray(self._function(given))
+                chosen = np.asarray(self._function(argument))
                 with np.errstate(invalid="ignore"):
                     action = chosen.astype(self._spec.dtype)
-            except FOREIGN as error:  # whatever a user's function raises
+            except FOREIGN as error:  # of the user's code
                 raise UsageError(
                     f"The policy {self.name} failed: {type(error).__name__}: {error}",
-                    "`wmtk --debug …` shows where.",
+                    "The option --debug prints the traceback.",
                 ) from error
             if action.shape != self._spec.shape:
                 raise UsageError(
@@ -113,18 +115,18 @@ class CallablePolicy:
         return actions
 
     def _is_action(self, chosen: NDArray[Any], action: NDArray[Any]) -> bool:
-        """Whether it is finite and, where actions are whole numbers, one of those.
+        """Whether an action is finite or, in integer spaces, an element of the space.
 
-        Whether it is within the bounds of a box is checked where it is stored.
+        The bounds of a Box are checked when the episode is stored.
         """
         if action.dtype.kind == "f":
             return bool(np.isfinite(action).all())
-        is_one = self._spec.kind == "box" or self._spec.first_outside(action[None]) is None
-        return is_one and np.array_equal(action, chosen)
+        inside = self._spec.kind == "box" or self._spec.first_outside(action[None]) is None
+        return inside and np.array_equal(action, chosen)
 
 
 class EpsilonGreedy:
-    """Another policy, but with probability ε a random action."""
+    """Follows a policy; with probability ε it takes a random action instead."""
 
     needs_obs = True
 
@@ -140,17 +142,17 @@ class EpsilonGreedy:
         self._random = RandomPolicy(action, [*seed, 1])
         self._coin = np.random.default_rng(np.random.SeedSequence([*seed, 2]))
 
-    def begin(self, slot: int) -> None:
-        self._policy.begin(slot)
+    def begin(self, env_index: int) -> None:
+        self._policy.begin(env_index)
 
-    def act(self, slots: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
-        chosen, drawn = self._policy.act(slots, obs), self._random.act(slots)
-        random = self._coin.random(len(slots)) < self._epsilon
-        return [d if use else c for c, d, use in zip(chosen, drawn, random, strict=True)]
+    def act(self, env_indices: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
+        chosen, random = self._policy.act(env_indices, obs), self._random.act(env_indices)
+        explore = self._coin.random(len(env_indices)) < self._epsilon
+        return [r if e else c for c, r, e in zip(chosen, random, explore, strict=True)]
 
 
 def load_policy(name: str, action: ArraySpec, seed: Sequence[int]) -> Policy:
-    """A policy by name: `random`, or `package.module:function` of an observation."""
+    """The policy `random`, or `package.module:function` for a function of an observation."""
     function = find_policy(name)
     if function is None:
         return RandomPolicy(action, seed)
@@ -158,9 +160,9 @@ def load_policy(name: str, action: ArraySpec, seed: Sequence[int]) -> Policy:
 
 
 def find_policy(name: str) -> Callable[[Any], Any] | None:
-    """The function that a policy's name stands for, None for `random`.
+    """The function `package.module:function`, or None for `random`.
 
-    Its module is looked for as that of an environment, in the current folder too.
+    The module is imported as for an environment, from the current folder too.
     """
     if name == "random":
         return None
@@ -173,12 +175,12 @@ def find_policy(name: str) -> Callable[[Any], Any] | None:
         )
     try:
         module, _ = import_module(name)
-        found: Callable[[Any], Any] = getattr(module, attribute)
-        return found
+        function: Callable[[Any], Any] = getattr(module, attribute)
+        return function
     except (WmtkError, AttributeError) as error:
-        reason = error.__cause__ or error  # what importing the module raised
+        reason = error.__cause__ or error  # of the import
         raise UsageError(
             f"The policy '{name}' cannot be imported: {reason}.",
-            "Run the command in the folder that holds the module, or install it. The name after "
-            "the colon is that of a function from an observation to an action.",
+            "Run in the folder of the module, or install it. The name after the colon must be that "
+            "of a function from an observation to an action.",
         ) from error

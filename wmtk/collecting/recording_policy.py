@@ -1,4 +1,4 @@
-"""What a policy thinks while it plays: its critic's values, and what its world model sees."""
+"""Record the values and reconstructions of a policy with a world model."""
 
 from __future__ import annotations
 
@@ -14,116 +14,129 @@ from wmtk.datasets import Episode
 from wmtk.reprs import brief_repr
 
 Floats = NDArray[np.float64]
-RECORDED = 0  # the slot whose first episode is recorded
+RECORDED_ENV = 0  # its first episode is recorded
 
 
 class PolicyIntrospector(Protocol):
-    """Looks into a policy with a world model, as it is after its last actions in N slots."""
+    """Estimates of a policy with a world model in N environments, after its last actions there."""
 
     discount: float  # γ
 
-    def values(self, slots: Sequence[int]) -> NDArray[Any]:
-        """What the critic expects, (N,): the reward of the state and all after it, discounted."""
+    def values(self, env_indices: Sequence[int]) -> NDArray[Any]:
+        """The critic's values (N,): the discounted sum of the state's reward and all later ones."""
 
-    def rewards(self, slots: Sequence[int]) -> NDArray[Any]:
-        """What the model takes the last reward to have been, (N,)."""
+    def rewards(self, env_indices: Sequence[int]) -> NDArray[Any]:
+        """The model's estimates of the last rewards (N,)."""
 
-    def transformed(self, rewards: Floats) -> Floats:
+    def transform_rewards(self, rewards: Floats) -> Floats:
         """Rewards of the task in the unit of `values` and `rewards`."""
 
     def preprocess(self, obs: Observation) -> Observation:
-        """Observations (T, …) of the task as the model sees them."""
+        """Observations (T, …) of the task as inputs of the model."""
 
-    def images(self, slots: Sequence[int]) -> Mapping[str, NDArray[np.uint8]]:
-        """What the model takes the slots to look like, each (N, H, W, C)."""
+    def reconstructions(self, env_indices: Sequence[int]) -> Mapping[str, NDArray[np.uint8]]:
+        """The model's reconstructions of the images, each (N, H, W, C)."""
 
 
 @dataclass(frozen=True)
-class Recording:
-    """An episode as its policy lived it. Of a policy that is no open book there is the episode."""
+class EpisodeRecording:
+    """An episode, and the estimates of its policy at each of its T+1 rows.
+
+    The other fields are None or empty for policies without a world model.
+    """
 
     episode: Episode
     policy: str
     discount: float | None = None
     values: Floats | None = None  # (T+1,)
-    rewards: Floats | None = None  # (T+1,) as the model saw them
-    true_rewards: Floats | None = None  # (T+1,) that came, in the unit of the model's
-    images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # (T+1, H, W, C)
-    seen: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # what they show
+    rewards: Floats | None = None  # (T+1,), the model's estimates
+    true_rewards: Floats | None = None  # (T+1,), in the unit of the estimates
+    reconstructions: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # (T+1, H, W, C)
+    images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # inputs of the model
 
     __repr__ = brief_repr
 
 
 class RecordingPolicy:
-    """Another policy, whose mind is looked into after each of its actions."""
+    """Wraps a policy and records the estimates of `introspector` after each action."""
 
     needs_obs = True
 
-    def __init__(self, policy: Policy, mind: PolicyIntrospector, *, record: bool = False) -> None:
+    def __init__(
+        self, policy: Policy, introspector: PolicyIntrospector, *, record: bool = False
+    ) -> None:
         self.name, self.checkpoint = policy.name, policy.checkpoint
         self._policy = policy
-        self._mind = mind
-        self._values: dict[int, list[float]] = {}  # of the episodes under way
+        self._introspector = introspector
+        self._values: dict[int, list[float]] = {}  # of the running episodes
         self._record = record
         self._rewards: list[float] = []
-        self._images: list[dict[str, NDArray[np.uint8]]] = []
+        self._reconstructions: list[dict[str, NDArray[np.uint8]]] = []
 
-    def begin(self, slot: int) -> None:
-        self._policy.begin(slot)
-        self._values[slot] = []
-        if slot == RECORDED:
-            self._rewards, self._images = [], []
+    def begin(self, env_index: int) -> None:
+        self._policy.begin(env_index)
+        self._values[env_index] = []
+        if env_index == RECORDED_ENV:
+            self._rewards, self._reconstructions = [], []
 
-    def act(self, slots: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
-        actions = self._policy.act(slots, obs)
-        for slot, value in zip(slots, self._mind.values(slots), strict=True):
-            self._values[slot].append(float(value))
-        if self._record and RECORDED in slots:
-            self._rewards.append(float(self._mind.rewards([RECORDED])[0]))
-            shown = self._mind.images([RECORDED])
-            self._images.append({key: rows[0] for key, rows in shown.items()})
+    def act(self, env_indices: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
+        actions = self._policy.act(env_indices, obs)
+        for env_index, value in zip(
+            env_indices, self._introspector.values(env_indices), strict=True
+        ):
+            self._values[env_index].append(float(value))
+        if self._record and RECORDED_ENV in env_indices:
+            self._rewards.append(float(self._introspector.rewards([RECORDED_ENV])[0]))
+            images = self._introspector.reconstructions([RECORDED_ENV])
+            self._reconstructions.append({key: rows[0] for key, rows in images.items()})
         return actions
 
-    def finish(self, slot: int, episode: Episode) -> Floats:
-        """The values of all T+1 states of an episode that has just ended in a slot."""
-        # Nobody acts at the end of an episode, but the policy has to see it to judge it.
-        self.act([slot], [{key: rows[-1] for key, rows in episode.obs.items()}])
-        values = np.array(self._values[slot])
+    def finish(self, env_index: int, episode: Episode) -> Floats:
+        """The values (T+1,) of an episode that has just ended in an environment."""
+        # The last observation needs no action, but its value does need the policy's state.
+        self.act([env_index], [{key: rows[-1] for key, rows in episode.obs.items()}])
+        values = np.array(self._values[env_index])
         assert values.shape == episode.reward.shape, (values.shape, episode.reward.shape)
         return values
 
-    def true_rewards(self, episode: Episode) -> Floats:
-        """The rewards of an episode in the unit of its policy's expectations."""
-        return self._mind.transformed(episode.reward.astype(np.float64))
+    def discounted_returns(self, episode: Episode, values: Floats) -> Floats:
+        """The discounted returns (T+1,) of an episode, in the unit of its values."""
+        rewards = self._true_rewards(episode)
+        return discounted_returns(episode, self._introspector.discount, values, rewards)
 
-    def recording(self, episode: Episode, values: Floats) -> Recording:
-        """What was seen and thought in the recorded slot's episode, which `finish` has seen."""
+    def _true_rewards(self, episode: Episode) -> Floats:
+        """The rewards of an episode in the unit of the policy's values."""
+        return self._introspector.transform_rewards(episode.reward.astype(np.float64))
+
+    def recording(self, episode: Episode, values: Floats) -> EpisodeRecording:
+        """The recording of the episode that was last passed to `finish`."""
         self._record = False
-        seen = self._mind.preprocess(episode.obs)
-        return Recording(
+        inputs = self._introspector.preprocess(episode.obs)
+        keys = self._reconstructions[0]
+        return EpisodeRecording(
             episode,
             self.name,
-            self._mind.discount,
+            self._introspector.discount,
             values,
             np.array(self._rewards),
-            self.true_rewards(episode),
-            {key: np.stack([shown[key] for shown in self._images]) for key in self._images[0]},
-            {key: seen[key] for key in self._images[0]},
+            self._true_rewards(episode),
+            {key: np.stack([images[key] for images in self._reconstructions]) for key in keys},
+            {key: inputs[key] for key in keys},
         )
 
 
 def discounted_returns(
     episode: Episode, discount: float, values: Floats, rewards: Floats | None = None
 ) -> Floats:
-    """What came of each of the T+1 states, which their values are to predict: Σ γ^k · r_{t+k}.
+    """The discounted return (T+1,) from each state on: Σ γ^k · r_{t+k}.
 
-    As in those, the reward of arriving at a state counts. A critic knows no time limits: what it
-    expects of the last state stands for what would have come after one. `rewards` are those of
-    the episode in the critic's unit, if that is another one.
+    As in `values`, the reward of arriving at a state is included. A critic ignores time limits:
+    at a truncation, the value of the last state replaces the missing rewards. `rewards` are those
+    of the episode in the unit of `values`, if the units differ.
     """
-    came = (episode.reward if rewards is None else rewards).astype(np.float64)
+    returns = (episode.reward if rewards is None else rewards).astype(np.float64)
     if episode.truncated and not episode.terminated:
-        came[-1] = values[-1]
-    for t in reversed(range(len(came) - 1)):
-        came[t] += discount * came[t + 1]
-    return came
+        returns[-1] = values[-1]
+    for t in reversed(range(len(returns) - 1)):
+        returns[t] += discount * returns[t + 1]
+    return returns

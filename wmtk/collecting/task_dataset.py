@@ -1,4 +1,4 @@
-"""The dataset that a task's episodes go into."""
+"""Create or open the dataset for the episodes of a task."""
 
 from __future__ import annotations
 
@@ -14,15 +14,21 @@ from wmtk.datasets.storage import atomic
 from wmtk.datasets.storage.header import is_vacant, read_header
 from wmtk.datasets.storage.opening import remove_if_empty
 from wmtk.envs import ResolvedTask
-from wmtk.errors import FOREIGN, DatasetError, EnvironmentFailedError, UsageError
+from wmtk.errors import (
+    FOREIGN,
+    DatasetError,
+    EnvironmentApiError,
+    EnvironmentFailedError,
+    UsageError,
+)
 from wmtk.spaces import ArraySpec, check_name, flatten_space
 
-# Part of the seeds of all writers but the first: no number of a slot or an attempt is as large.
+# Part of the seed of all writers but the first; larger than any index of an environment.
 WRITER = int.from_bytes(b"writer")
 
 
 def schema_of(task: ResolvedTask, store_info: Sequence[str] = ()) -> Schema:
-    """The arrays that a task's episodes have; `store_info` names what of `info` is kept."""
+    """The schema of a task's episodes; `store_info` names the keys of `info` to store."""
     env = task.make()
     try:
         structure, obs = flatten_space(env.observation_space)
@@ -31,14 +37,16 @@ def schema_of(task: ResolvedTask, store_info: Sequence[str] = ()) -> Schema:
         if store_info:
             try:
                 _, first = env.reset(seed=0)
+            except EnvironmentApiError:
+                raise
             except FOREIGN as error:
                 reason = f"{type(error).__name__}: {error}"
                 raise EnvironmentFailedError(f"{task.task} fails at reset: {reason}") from error
             for key in store_info:
                 if key not in first:
-                    known = ", ".join(sorted(map(str, first))) or "nothing"
+                    known = ", ".join(sorted(map(str, first))) or "none"
                     raise UsageError(
-                        f"{task.task} has no info {key!r} at reset.", f"It gives: {known}."
+                        f"The info of {task.task} at reset has no key {key!r}.", f"Keys: {known}."
                     )
                 value = np.asarray(first[key])
                 info[check_name(key, "The info key")] = ArraySpec(
@@ -50,16 +58,17 @@ def schema_of(task: ResolvedTask, store_info: Sequence[str] = ()) -> Schema:
     return Schema(obs, action, info=info, structure=structure)
 
 
-def seed_words(dataset: Dataset, seed: int) -> tuple[int, ...]:
-    """What play that goes into a dataset next is seeded with.
+def seed_entropy(dataset: Dataset, seed: int) -> tuple[int, ...]:
+    """The entropy, for a numpy SeedSequence, of the next episodes of a dataset.
 
-    The same seed gives other episodes as the dataset grows, and to each of several writers that
-    are at work at the same time. An only writer gives the same dataset again.
+    It depends on the number of episodes in the dataset and on the writer, so that repeated and
+    concurrent calls with the same seed collect different episodes. A single writer is
+    reproducible.
     """
-    number = dataset.writer
-    dataset.refresh()  # afterwards: the previous holder of the number has committed its episodes
-    plain = (seed, dataset.next_episode)
-    return plain if number == 0 else (*plain, WRITER + number)
+    writer = dataset.writer
+    dataset.refresh()  # afterwards: the previous writer of that number has committed its episodes
+    entropy = (seed, dataset.next_episode)
+    return entropy if writer == 0 else (*entropy, WRITER + writer)
 
 
 def dataset_for(
@@ -70,18 +79,17 @@ def dataset_for(
     capacity: int | None = None,
     append: bool = False,
 ) -> Dataset:
-    """The dataset to collect a task's episodes into: a new one, or an existing one that fits.
+    """Create a dataset for the episodes of a task, or with `append` open an existing one.
 
-    A new one is removed when it is closed without an episode in it, so that the next attempt does
-    not find it in its way.
+    A new dataset without episodes is removed when it is closed.
     """
     path = atomic.absolute_path(path)
-    exists = not is_vacant(path)  # a folder in which an interrupted start left nothing
+    exists = not is_vacant(path)  # or a folder left by an interrupted start
     if exists and not append and _was_never_used(path):
         exists = not remove_if_empty(path)
     if exists and not append:
         is_dataset = (path / "zarr.json").is_file()
-        hint = "Pass --append to go on with it, or choose another path."
+        hint = "Pass append=True to add to it, or choose another path."
         raise DatasetError(
             f"{path} exists already{'' if is_dataset else ' and is not a dataset'}.",
             hint if is_dataset else "Choose another path.",
@@ -98,7 +106,7 @@ def dataset_for(
 
 
 def _was_never_used(path: Path) -> bool:
-    """Whether a dataset is one that collecting made, and was killed before its first episode."""
+    """Whether a dataset was created for collecting and never received an episode."""
     try:
         header = read_header(path)
     except DatasetError:

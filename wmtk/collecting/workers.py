@@ -1,4 +1,4 @@
-"""Where the environments run: in this process, or in others that are watched and replaced."""
+"""Run environments in this process, or in worker processes that are replaced when they fail."""
 
 from __future__ import annotations
 
@@ -17,97 +17,101 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.collecting.env_slot import EnvSlot, SlotPlan
+from wmtk.collecting.env_setup import EpisodePlan
+from wmtk.collecting.episode_recorder import EpisodeRecorder
 from wmtk.datasets import Episode
-from wmtk.errors import FOREIGN, BoundsError, WmtkError
+from wmtk.errors import FOREIGN, BoundsError, EnvironmentApiError, WmtkError
 from wmtk.escaping import make_streams_safe
 
-SAFE_PATH, HERE = "PYTHONSAFEPATH", "wmtk"  # the value tells that it was set here
-START = 60.0  # seconds that a process may take to start, before any environment can hang
-Actions = Mapping[int, Sequence[NDArray[Any]]]  # for each slot, the actions of the round
+SAFE_PATH, SET_BY_WMTK = "PYTHONSAFEPATH", "wmtk"
+START_TIMEOUT = 60.0  # seconds for the start of a process
+Actions = Mapping[int, Sequence[NDArray[Any]]]  # of a rollout, by environment
 
 
 @dataclass
-class Round:
-    """What came of a round of actions."""
+class RolloutResult:
+    """The outcome of a rollout in some environments; keys are their indices."""
 
-    episodes: list[tuple[int, int, Episode]] = field(default_factory=list)  # (when, slot, …)
+    episodes: list[tuple[int, int, Episode]] = field(default_factory=list)  # (step, index, …)
     obs: dict[int, Mapping[str, NDArray[Any]]] = field(default_factory=dict)  # to act on next
-    began: set[int] = field(default_factory=set)  # slots that are in a new episode
-    done: set[int] = field(default_factory=set)  # slots whose plan is fulfilled
-    failures: dict[int, str] = field(default_factory=dict)  # slots whose episode was dropped
-    beyond: dict[int, str] = field(default_factory=dict)  # of these, the array beyond its bounds
-    incidents: int = 0  # faults behind them: a process that dies takes all its slots along
-    under_way: dict[int, int] = field(default_factory=dict)  # steps of episodes that go on
+    began: set[int] = field(default_factory=set)  # a new episode began
+    done: set[int] = field(default_factory=set)  # the plan is complete
+    failures: dict[int, str] = field(default_factory=dict)  # the episode was dropped: reason
+    out_of_bounds: dict[int, str] = field(default_factory=dict)  # of these: key of the array
+    incidents: int = 0  # causes of the failures: a dying process fails all its environments
+    unfinished: dict[int, int] = field(default_factory=dict)  # steps of the running episode
     steps: int = 0
+    api_error: EnvironmentApiError | None = None  # a repetition would fail too
 
 
-class SlotGroup:
-    """Plays the slots of one process."""
+class EnvGroup:
+    """The environments of one process."""
 
     def __init__(
-        self, plans: Sequence[SlotPlan], needs_obs: bool, beat: Callable[[], None]
+        self, plans: Sequence[EpisodePlan], needs_obs: bool, heartbeat: Callable[[], None]
     ) -> None:
-        self._slots = {plan.number: EnvSlot(plan) for plan in plans}
+        self._recorders = {plan.env_index: EpisodeRecorder(plan) for plan in plans}
         self._needs_obs = needs_obs
-        self._beat = beat
+        self._heartbeat = heartbeat
 
-    def run(self, actions: Actions) -> Round:
-        """Play every slot's actions, first beginning an episode where there is none.
+    def run(self, actions: Actions) -> RolloutResult:
+        """Apply the actions of each environment, after a reset where no episode is running.
 
-        An empty sequence of actions only begins the episode.
+        An empty sequence of actions only resets.
         """
-        result = Round()
-        for number, sequence in actions.items():
+        result = RolloutResult()
+        for index, sequence in actions.items():
             try:
-                self._play(number, sequence, result)
-            except FOREIGN as error:  # whatever an environment raises
-                self._replace(number)
+                self._run(index, sequence, result)
+            except EnvironmentApiError as error:
+                result.api_error = error
+            except FOREIGN as error:  # of the environment's own code
+                self._replace(index)
                 result.incidents += 1
-                result.failures[number] = _reason(error)
+                result.failures[index] = _reason(error)
                 if isinstance(error, BoundsError):
-                    result.beyond[number] = error.key
+                    result.out_of_bounds[index] = error.key
         return result
 
-    def _play(self, number: int, sequence: Sequence[NDArray[Any]], result: Round) -> None:
-        if self._slots[number].done:  # by the round before, not yet known when this one was sent
+    def _run(self, index: int, sequence: Sequence[NDArray[Any]], result: RolloutResult) -> None:
+        if self._recorders[index].done:  # by the previous rollout, unknown to the sender
             return
-        slot = self._slots[number]
+        recorder = self._recorders[index]
         obs = None
-        if not slot.begun:
-            self._beat()
-            obs = slot.begin()
-            result.began.add(number)
-        for when, action in enumerate(sequence):
-            self._beat()
-            obs, episode = slot.step(action)
+        if not recorder.started:
+            self._heartbeat()
+            obs = recorder.reset()
+            result.began.add(index)
+        for step, action in enumerate(sequence):
+            self._heartbeat()
+            obs, episode = recorder.step(action)
             result.steps += 1
             if episode is not None:
-                result.episodes.append((when, number, episode))
-                result.began.add(number)
-                if slot.done:
-                    result.done.add(number)
-                    result.under_way[number] = 0
+                result.episodes.append((step, index, episode))
+                result.began.add(index)
+                if recorder.done:
+                    result.done.add(index)
+                    result.unfinished[index] = 0
                     return
-        result.under_way[number] = slot.under_way
+        result.unfinished[index] = recorder.episode_steps
         if self._needs_obs and obs is not None:
-            result.obs[number] = obs
+            result.obs[index] = obs
 
-    def _replace(self, number: int) -> None:
-        """Give up an environment that failed; the next has the rest of the plan to fulfil."""
-        old = self._slots[number]
+    def _replace(self, index: int) -> None:
+        """Discard a failed environment; a new one completes the rest of the plan."""
+        failed = self._recorders[index]
         plan = replace(
-            old.plan,
-            steps=old.steps_left,
-            episodes=old.episodes_left,
-            attempt=old.plan.attempt + 1,
+            failed.plan,
+            steps=failed.steps_left,
+            episodes=failed.episodes_left,
+            attempt=failed.plan.attempt + 1,
         )
-        self._slots[number] = EnvSlot(plan)
-        old.close()
+        self._recorders[index] = EpisodeRecorder(plan)
+        failed.close()
 
     def close(self) -> None:
-        for slot in self._slots.values():
-            slot.close()
+        for recorder in self._recorders.values():
+            recorder.close()
 
 
 def _reason(error: BaseException) -> str:
@@ -116,33 +120,33 @@ def _reason(error: BaseException) -> str:
     return error.message if isinstance(error, WmtkError) else f"{type(error).__name__}: {error}"
 
 
-class Worker(Protocol):
-    """Plays some of the slots: `send` the actions of a round, then `receive` what came of it.
+class EnvWorker(Protocol):
+    """Runs some of the environments: `send` the actions of a rollout, then `receive` its result.
 
-    In processes of their own, further rounds can be sent before the first is received.
+    A worker process accepts further rollouts before the first result is received.
     """
 
-    slots: list[int]
+    env_indices: list[int]
 
     def send(self, actions: Actions) -> None: ...
 
-    def receive(self) -> Round: ...
+    def receive(self) -> RolloutResult: ...
 
     def close(self) -> None: ...
 
 
 class LocalWorker:
-    """Plays in this process: no overhead, but an environment that hangs hangs everything."""
+    """Runs environments in this process: no overhead, but an environment that hangs blocks it."""
 
-    def __init__(self, plans: Sequence[SlotPlan], needs_obs: bool) -> None:
-        self.slots = [plan.number for plan in plans]
-        self._group = SlotGroup(plans, needs_obs, lambda: None)
+    def __init__(self, plans: Sequence[EpisodePlan], needs_obs: bool) -> None:
+        self.env_indices = [plan.env_index for plan in plans]
+        self._group = EnvGroup(plans, needs_obs, lambda: None)
         self._actions: Actions = {}
 
     def send(self, actions: Actions) -> None:
         self._actions = actions
 
-    def receive(self) -> Round:
+    def receive(self) -> RolloutResult:
         return self._group.run(self._actions)
 
     def close(self) -> None:
@@ -150,77 +154,81 @@ class LocalWorker:
 
 
 class ProcessWorker:
-    """Plays in another process, which is replaced when it dies or makes no step for `timeout` s."""
+    """Runs environments in another process.
 
-    def __init__(self, plans: Sequence[SlotPlan], needs_obs: bool, timeout: float) -> None:
-        self.slots = [plan.number for plan in plans]
-        self._plans = {plan.number: plan for plan in plans}
+    The process is replaced when it dies or takes no step for `timeout` seconds.
+    """
+
+    def __init__(self, plans: Sequence[EpisodePlan], needs_obs: bool, timeout: float) -> None:
+        self.env_indices = [plan.env_index for plan in plans]
+        self._plans = {plan.env_index: plan for plan in plans}
         self._needs_obs = needs_obs
         self._timeout = timeout
-        self._sent: deque[Actions] = deque()  # rounds whose results have not been received
-        self._lost = 0  # of them, those that died with a process
+        self._sent: deque[Actions] = deque()  # rollouts whose results are not received yet
+        self._lost = 0  # number of these that died with a process
         self._start()
 
     def _start(self) -> None:
         # Not forked: this process has threads, and may have a GPU.
         context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
+        self._connection, child = context.Pipe()
         self._beats = context.RawValue("Q", 0)
-        arguments = (theirs, list(self._plans.values()), self._needs_obs, self._beats)
+        arguments = (child, list(self._plans.values()), self._needs_obs, self._beats)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         with starting_process():
             self._process.start()
-        theirs.close()
+        child.close()
 
     def send(self, actions: Actions) -> None:
         self._sent.append(actions)
-        # One array a slot: hundreds of small ones take longer to send than to play.
+        # One array per environment: sending hundreds of small ones takes longer than the steps.
         packed: dict[int, Any] = {
-            slot: np.stack(chosen) if chosen else [] for slot, chosen in actions.items()
+            index: np.stack(sequence) if sequence else [] for index, sequence in actions.items()
         }
         with contextlib.suppress(OSError):  # if it died, receive() finds out
             self._connection.send(packed)
 
-    def receive(self) -> Round:
-        played = self._sent.popleft()
+    def receive(self) -> RolloutResult:
+        actions = self._sent.popleft()
         if self._lost:
             self._lost -= 1
-            return Round()
+            return RolloutResult()
         try:
             result = self._wait()
         except (EOFError, ConnectionError):
             self._process.join(5)
-            return self._restart(played, f"its process died (exit code {self._process.exitcode})")
+            return self._restart(actions, f"its process died (exit code {self._process.exitcode})")
         except TimeoutError:
-            return self._restart(played, f"it made no step for {self._timeout:g} s")
-        for _, number, episode in result.episodes:
-            self._plans[number] = _without(self._plans[number], episode)
-        for number in result.failures:
-            self._plans[number] = _retried(self._plans[number])
+            return self._restart(actions, f"it took no step for {self._timeout:g} s")
+        for _, index, episode in result.episodes:
+            self._plans[index] = _without(self._plans[index], episode)
+        for index in result.failures:
+            self._plans[index] = _retried(self._plans[index])
         return result
 
-    def _wait(self) -> Round:
-        seen, since = self._beats.value, time.monotonic()
+    def _wait(self) -> RolloutResult:
+        beats, since = self._beats.value, time.monotonic()
         while not self._connection.poll(0.2):
             if not self._process.is_alive() and not self._connection.poll(0):
                 raise EOFError
-            if self._beats.value != seen:
-                seen, since = self._beats.value, time.monotonic()
-            elif time.monotonic() - since > (self._timeout if seen else max(self._timeout, START)):
+            if self._beats.value != beats:
+                beats, since = self._beats.value, time.monotonic()
+            limit = self._timeout if beats else max(self._timeout, START_TIMEOUT)
+            if time.monotonic() - since > limit:
                 raise TimeoutError
         result = self._connection.recv()
-        assert isinstance(result, Round), result
+        assert isinstance(result, RolloutResult), result
         return result
 
-    def _restart(self, played: Actions, reason: str) -> Round:
-        """Replace the process: the episodes that were under way in it are lost."""
+    def _restart(self, actions: Actions, reason: str) -> RolloutResult:
+        """Replace the process; its running episodes are lost."""
         self._kill()
         self._lost = len(self._sent)
-        for number in played:
-            self._plans[number] = _retried(self._plans[number])
+        for index in actions:
+            self._plans[index] = _retried(self._plans[index])
         self._start()
-        failures = dict.fromkeys(played, f"the environment failed: {reason}")
-        return Round(failures=failures, incidents=1)
+        failures = dict.fromkeys(actions, f"the environment failed: {reason}")
+        return RolloutResult(failures=failures, incidents=1)
 
     def _kill(self) -> None:
         self._process.kill()
@@ -234,8 +242,8 @@ class ProcessWorker:
         self._kill()
 
 
-def _without(plan: SlotPlan, episode: Episode) -> SlotPlan:
-    """What is left of a plan once an episode is recorded."""
+def _without(plan: EpisodePlan, episode: Episode) -> EpisodePlan:
+    """The rest of a plan after an episode."""
     return replace(
         plan,
         steps=None if plan.steps is None else plan.steps - episode.length,
@@ -243,55 +251,55 @@ def _without(plan: SlotPlan, episode: Episode) -> SlotPlan:
     )
 
 
-def _retried(plan: SlotPlan) -> SlotPlan:
+def _retried(plan: EpisodePlan) -> EpisodePlan:
     return replace(plan, attempt=plan.attempt + 1)
 
 
 @contextlib.contextmanager
 def starting_process() -> Iterator[None]:
-    """Hold back Ctrl-C, and the current folder, from a process that starts.
+    """Protect a starting process from Ctrl-C and from modules in the current folder.
 
-    Ctrl-C goes to every process of a terminal, and one that is starting dies of it noisily. It
-    inherits that the signal is held back, until `process_started` ignores it.
+    Ctrl-C reaches every process of a terminal, and a starting one dies with a traceback. The
+    blocked signal is inherited, until `process_started` ignores it.
 
-    `python -c …`, as which processes are spawned, imports modules of the current folder before
-    those of Python, and that folder may hold the files of a stranger.
+    Processes are spawned as `python -c …`, which imports modules of the current folder before
+    those of Python, and that folder may hold untrusted files.
     """
-    given = os.environ.setdefault(SAFE_PATH, HERE)
+    value = os.environ.setdefault(SAFE_PATH, SET_BY_WMTK)
     try:
-        resource_tracker.ensure_running()  # else the first start does it, and lets signals through
+        resource_tracker.ensure_running()  # otherwise the first start unblocks signals
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     finally:
-        if given == HERE:
+        if value == SET_BY_WMTK:
             os.environ.pop(SAFE_PATH, None)
 
 
 def process_started() -> None:
-    """What the process itself does first: Ctrl-C is for its parent to handle.
+    """The first call in a new process: ignore Ctrl-C, which the parent handles.
 
-    It shares the terminal of its parent, where environments may print what a file told them.
+    Environments may print text from files; its control characters are escaped.
     """
     make_streams_safe()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if os.environ.get(SAFE_PATH) == HERE:  # what an environment starts is its own affair
+    if os.environ.get(SAFE_PATH) == SET_BY_WMTK:  # not for processes of the environment
         del os.environ[SAFE_PATH]
 
 
-def _serve(connection: Connection, plans: list[SlotPlan], needs_obs: bool, beats: Any) -> None:
-    """The life of a worker process."""
+def _serve(connection: Connection, plans: list[EpisodePlan], needs_obs: bool, beats: Any) -> None:
+    """The main function of a worker process."""
     process_started()
 
-    def beat() -> None:
+    def heartbeat() -> None:
         beats.value += 1
 
-    beat()
-    group = SlotGroup(plans, needs_obs, beat)
+    heartbeat()
+    group = EnvGroup(plans, needs_obs, heartbeat)
     while True:
         try:
             actions = connection.recv()

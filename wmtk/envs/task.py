@@ -29,7 +29,7 @@ Kind = Literal["atari", "dmc", "gymnasium", "module", "entry_point"]
 Options = AtariOptions | DmcOptions | GymnasiumOptions
 
 
-LONGEST_EPISODE = 100_000  # agent steps, where a task has no time limit
+MAX_EPISODE_STEPS = 100_000  # agent steps, where a task has no time limit
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ResolvedTask:
         limit = self.options.time_limit
         if limit is None and self.kind in ("gymnasium", "module"):
             limit = gymnasium_env.registered_limit(self.env_id)
-            if limit is not None and limit > LONGEST_EPISODE * self.action_repeat:
+            if limit is not None and limit > MAX_EPISODE_STEPS * self.action_repeat:
                 return None  # a limit that is never reached is none
         return None if limit is None else -(-limit // self.action_repeat)
 

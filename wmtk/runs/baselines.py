@@ -96,7 +96,7 @@ def _random(sources: Sequence[Source], playing: EnvSetup | None) -> MeanReturn |
     if len(returns) >= ENOUGH or playing is None:
         return _mean(returns)
     try:
-        return _mean(_play(playing.as_long_as(sources)))
+        return _mean(_play(playing.with_limit_of(sources)))
     except EnvironmentFailedError as error:
         playing.on_message(f"Random play failed: {error.message}")
         return None
@@ -125,7 +125,7 @@ def _play(playing: EnvSetup) -> Sequence[float]:
         workers=playing.workers,
         timeout=playing.timeout,
         schema=schema,
-        longest=playing.longest,
+        max_episode_steps=playing.max_episode_steps,
         on_progress=stop,
         on_message=playing.on_message,
     )

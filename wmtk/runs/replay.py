@@ -56,9 +56,9 @@ class Replay:
         self.returns = self.dataset.episodes.total_reward.tolist()
         self._write()
 
-    # --- a sink of wmtk.collecting.Play ---
+    # --- wmtk.collecting.driver.EpisodeSink ---
 
-    def add(self, slot: int, episode: Episode) -> None:
+    def add(self, env_index: int, episode: Episode) -> None:
         provenance = replace(episode.provenance, policy=self.label() or episode.provenance.policy)
         self.dataset.append(replace(episode, provenance=provenance))
         self.steps += episode.length

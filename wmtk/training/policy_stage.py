@@ -111,7 +111,7 @@ def train_policy(
             seed=dice,
         )
         spaces = schema_of(test.task)
-        tested = test.as_long_as(chosen)
+        tested = test.with_limit_of(chosen)
         stage.examine = lambda: run_eval(tested, spaces, policy, episodes)
     about = {
         "seed": seed,

@@ -8,7 +8,7 @@ import numpy as np
 
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.introspection import ActorIntrospector
-from wmtk.collecting import EvalReport, PlayProgress, evaluate_policy
+from wmtk.collecting import EvalReport, RolloutProgress, evaluate_policy
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Schema
 from wmtk.scores import summarize_returns
@@ -29,7 +29,7 @@ def run_eval(
     What the critic expects of them is asked as well.
     """
 
-    def watch(_: PlayProgress) -> None:
+    def watch(_: RolloutProgress) -> None:
         if playing.stop():
             raise KeyboardInterrupt
 
@@ -42,8 +42,8 @@ def run_eval(
         workers=playing.workers,
         timeout=playing.timeout,
         schema=schema,
-        mind=ActorIntrospector(policy),
-        longest=playing.longest,
+        introspector=ActorIntrospector(policy),
+        max_episode_steps=playing.max_episode_steps,
         on_progress=watch,
         on_message=playing.on_message,
     )
@@ -82,6 +82,6 @@ def scores(report: EvalReport) -> dict[str, float]:
         "eval/return_min": min(returns),
         "eval/return_max": max(returns),
         "eval/length": fmean(report.lengths),
-        "eval/imagined": fmean(report.imagined),
-        "eval/discounted": fmean(report.discounted),
+        "eval/imagined": fmean(report.predicted_returns),
+        "eval/discounted": fmean(report.discounted_returns),
     }

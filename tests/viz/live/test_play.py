@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmtk.collecting.env_slot import SlotPlan
+from wmtk.collecting.env_setup import EpisodePlan
 from wmtk.datasets import Dataset
 from wmtk.errors import UsageError
 from wmtk.viz.live import branches as lines
@@ -209,7 +209,7 @@ def test_a_real_episode_ends_and_is_saved_like_any_other(make_play, page) -> Non
     kept = Dataset.open(target.dataset.path)
     episode = kept[0]
     assert episode.length == 79
-    plan = SlotPlan(0, target.task, kept.schema, episode.provenance, (target.seed, 0), None, 1)
+    plan = EpisodePlan(0, target.task, kept.schema, episode.provenance, (target.seed, 0), None, 1)
     assert episode.seed == plan.env_seed  # what `wmtk collect --seed` would play first
     assert episode.provenance.policy == "human"
     assert episode.provenance.env_id == "wmtk/Catch-v0"

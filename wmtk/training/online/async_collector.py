@@ -14,9 +14,8 @@ from torch import nn
 
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec
-from wmtk.collecting.driver import EpisodeDriver, Sink
-from wmtk.collecting.env_setup import EnvSetup
-from wmtk.collecting.env_slot import SlotPlan
+from wmtk.collecting.driver import EpisodeDriver, EpisodeSink
+from wmtk.collecting.env_setup import EnvSetup, EpisodePlan
 from wmtk.collecting.policies import Policy
 from wmtk.collecting.workers import process_started, starting_process
 from wmtk.datasets import Episode
@@ -27,16 +26,16 @@ from wmtk.runs.state_dict import fork_rng
 
 @dataclass
 class Played:
-    """What came of a request; a sink of wmtk.collecting.Play in the other process."""
+    """What came of a request; an `EpisodeSink` in the other process."""
 
     episodes: list[tuple[int, Episode]] = field(default_factory=list)
-    under_way: int = 0
+    unfinished_steps: int = 0
     messages: list[str] = field(default_factory=list)
     failure: tuple[str, str] | None = None
     is_over: bool = False  # all plans are fulfilled
 
-    def add(self, slot: int, episode: Episode) -> None:
-        self.episodes.append((slot, episode))
+    def add(self, env_index: int, episode: Episode) -> None:
+        self.episodes.append((env_index, episode))
 
     def flush_if_due(self) -> None:
         pass
@@ -53,18 +52,23 @@ class AsyncCollector:
     """
 
     def __init__(
-        self, plans: Sequence[SlotPlan], policy: Policy, playing: EnvSetup, sink: Sink, quantum: int
+        self,
+        plans: Sequence[EpisodePlan],
+        policy: Policy,
+        playing: EnvSetup,
+        sink: EpisodeSink,
+        quantum: int,
     ) -> None:
-        self.under_way = 0
+        self.unfinished_steps = 0
         self._policy, self._theirs = policy, _copied(policy)
         self._playing, self._sink, self._quantum = playing, sink, quantum
         self._plans = plans
 
-    def rounds(self) -> Generator[None]:
+    def rollouts(self) -> Generator[None]:
         # Not forked: this process has threads, and may have a GPU.
         context = torch.multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        quiet = replace(self._playing, stop=_never, on_round=_ignore, on_message=_ignore)
+        quiet = replace(self._playing, stop=_never, on_steps=_ignore, on_message=_ignore)
         process = context.Process(target=_serve, args=(theirs, self._plans, self._theirs, quiet))
         with starting_process():
             process.start()
@@ -118,9 +122,9 @@ class AsyncCollector:
         return result
 
     def _take(self, result: Played) -> None:
-        for slot, episode in result.episodes:
-            self._sink.add(slot, episode)
-        self.under_way = result.under_way
+        for env_index, episode in result.episodes:
+            self._sink.add(env_index, episode)
+        self.unfinished_steps = result.unfinished_steps
         for message in result.messages:
             self._playing.on_message(message)
         if result.failure:
@@ -156,22 +160,22 @@ def _ignore(_: object) -> None:
 
 
 def _serve(
-    connection: Connection, plans: Sequence[SlotPlan], policy: Policy, playing: EnvSetup
+    connection: Connection, plans: Sequence[EpisodePlan], policy: Policy, playing: EnvSetup
 ) -> None:
     """The life of the process that plays."""
     process_started()
     torch.set_num_threads(1)
     result = Played()
-    play = EpisodeDriver(policy, result, on_message=lambda text: result.messages.append(text))
-    rounds = play.rounds(plans, playing.workers, playing.timeout, 1)
-    with contextlib.closing(rounds), contextlib.suppress(EOFError, OSError):
+    driver = EpisodeDriver(policy, result, on_message=lambda text: result.messages.append(text))
+    rollouts = driver.rollouts(plans, playing.workers, playing.timeout, 1)
+    with contextlib.closing(rollouts), contextlib.suppress(EOFError, OSError):
         while (steps := connection.recv()) is not None:
-            goal = play.played + steps
+            goal = driver.steps_taken + steps
             try:
-                while play.played < goal and not result.is_over:
-                    result.is_over = next(rounds, result) is result
+                while driver.steps_taken < goal and not result.is_over:
+                    result.is_over = next(rollouts, result) is result
             except EnvironmentFailedError as error:
                 result.failure = error.message, error.hint
-            result.under_way = play.under_way
+            result.unfinished_steps = driver.unfinished_steps
             connection.send(result)
             result.episodes, result.messages, result.failure = [], [], None

@@ -7,10 +7,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Protocol
 
-from wmtk.collecting import PlayProgress, RandomPolicy, collect_episodes, seed_words
-from wmtk.collecting.driver import EpisodeDriver, Sink, make_plans
-from wmtk.collecting.env_setup import EnvSetup
-from wmtk.collecting.env_slot import SlotPlan
+from wmtk.collecting import RandomPolicy, RolloutProgress, collect_episodes, seed_entropy
+from wmtk.collecting.driver import EpisodeDriver, EpisodeSink
+from wmtk.collecting.env_setup import EnvSetup, EpisodePlan, make_plans
 from wmtk.collecting.policies import Policy
 from wmtk.datasets import SequenceSampler
 from wmtk.runs.metrics_log import read_metrics
@@ -28,10 +27,10 @@ class Collector(Protocol):
     """Where a policy plays, until its plans are fulfilled."""
 
     @property
-    def under_way(self) -> int:
+    def unfinished_steps(self) -> int:
         """Steps of the episodes that have not ended yet, as far as is known."""
 
-    def rounds(self) -> Generator[None]:
+    def rollouts(self) -> Generator[None]:
         """Some steps at a time; the episodes that have ended meanwhile are in the replay."""
 
 
@@ -39,22 +38,27 @@ class SyncCollector:
     """Plays in this process when it is asked to; the environments may have processes."""
 
     def __init__(
-        self, plans: Sequence[SlotPlan], policy: Policy, playing: EnvSetup, sink: Sink, _: int
+        self,
+        plans: Sequence[EpisodePlan],
+        policy: Policy,
+        playing: EnvSetup,
+        sink: EpisodeSink,
+        _: int,
     ) -> None:
         self._plans, self._playing = plans, playing
-        self._play = EpisodeDriver(policy, sink, on_message=playing.on_message)
+        self._driver = EpisodeDriver(policy, sink, on_message=playing.on_message)
 
     @property
-    def under_way(self) -> int:
-        return self._play.under_way
+    def unfinished_steps(self) -> int:
+        return self._driver.unfinished_steps
 
-    def rounds(self) -> Generator[None]:
-        return self._play.rounds(
+    def rollouts(self) -> Generator[None]:
+        return self._driver.rollouts(
             self._plans, self._playing.workers, self._playing.timeout, ONE_STEP
         )
 
 
-MakeTable = Callable[[Sequence[SlotPlan], Policy, EnvSetup, Sink, int], Collector]
+MakeTable = Callable[[Sequence[EpisodePlan], Policy, EnvSetup, EpisodeSink, int], Collector]
 
 
 class EnvDriver(DataSource):
@@ -84,18 +88,18 @@ class EnvDriver(DataSource):
             playing.task,
             replay.dataset.schema,
             policy,
-            seed=seed_words(replay.dataset, playing.seed),
+            seed=seed_entropy(replay.dataset, playing.seed),
             steps=max(target - replay.steps, 0),
             envs=config.envs,
         )
         self._table = table(plans, policy, playing, replay, math.ceil(config.train_every))
-        self._rounds = self._table.rounds()
+        self._rollouts = self._table.rollouts()
         self._reported = replay.episodes if reported is None else reported
 
     @property
     def steps(self) -> int:
         """All that were ever played and not lost."""
-        return self._replay.steps + self._table.under_way
+        return self._replay.steps + self._table.unfinished_steps
 
     def follow(self, sampler: SequenceSampler) -> None:
         """The sampler is to know of every episode that comes."""
@@ -121,9 +125,9 @@ class EnvDriver(DataSource):
             while steps is None or self.steps < steps:
                 if self._playing.stop():
                     return False
-                if next(self._rounds, self) is self:
+                if next(self._rollouts, self) is self:
                     break
-                self._playing.on_round(self.steps)
+                self._playing.on_steps(self.steps)
             if self._sampler is not None and self._replay.episodes > known:
                 self._sampler.refresh()
         return True
@@ -153,7 +157,7 @@ class EnvDriver(DataSource):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._rounds.close()
+        self._rollouts.close()
 
 
 def reported_episodes(run: Run) -> int | None:
@@ -173,17 +177,17 @@ def prefill(config: OnlineConfig, playing: EnvSetup, replay: Replay) -> bool:
     if steps <= 0:
         return True
 
-    def watch(progress: PlayProgress) -> None:
+    def watch(progress: RolloutProgress) -> None:
         if playing.stop():
             raise KeyboardInterrupt
-        playing.on_round(begun_at + progress.played)
+        playing.on_steps(begun_at + progress.steps_taken)
 
     dataset, seed = replay.dataset, playing.seed
     dataset.capacity = None  # until the steps are counted, none may go
     report = collect_episodes(
         playing.task,
         dataset,
-        RandomPolicy(dataset.schema.action, seed_words(dataset, seed)),
+        RandomPolicy(dataset.schema.action, seed_entropy(dataset, seed)),
         seed=seed,
         steps=steps,
         envs=config.envs,

@@ -13,7 +13,7 @@ import torch
 
 from wmtk.agent.open_loop import CONTEXT, HORIZON
 from wmtk.agent.saved_sizes import require_saved_sizes
-from wmtk.collecting import EvalReport, RandomPolicy, schema_of, seed_words
+from wmtk.collecting import EvalReport, RandomPolicy, schema_of, seed_entropy
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.collecting.evaluator import EVALUATION
 from wmtk.datasets import Batch, Source
@@ -122,7 +122,7 @@ def online(
         with parts.timed("eval"):
             store_baselines(begun, data, playing)
         stage = _stage(begun, config, agent, data, playing, observer, parts)
-        dice = seed_words(replay.dataset, seed)
+        dice = seed_entropy(replay.dataset, seed)
         learned = agent.collector(dice)
         actor = learned if config.online.actor == "learned" else RandomPolicy(schema.action, dice)
         table = AsyncCollector if background else SyncCollector
@@ -160,7 +160,7 @@ def _stage(
 
     def play(seed: int | None = None) -> EvalReport | None:
         policy = agent.player(sample=False, seed=[playing.seed, EVALUATION])
-        tested = playing.as_long_as(data)
+        tested = playing.with_limit_of(data)
         return run_eval(tested, agent.schema, policy, config.online.episodes, seed)
 
     def examined(step: int, best: float | None) -> dict[str, float] | None:
