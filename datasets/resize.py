@@ -11,7 +11,7 @@ from typing import Any
 
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
-from wmtk.datasets.integrity.checks import Progress
+from wmtk.datasets.integrity.validate import Progress
 from wmtk.datasets.transform import PathOrDataset, TransformReport, open_source, write_new
 from wmtk.errors import UsageError
 from wmtk.observations import IMAGE_SIZE, ObsCodec, images_of

@@ -17,7 +17,7 @@ from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.episode_table import EpisodeTable, Mask, Selection
 from wmtk.datasets.episode_table import split as split_selection
-from wmtk.datasets.integrity.checks import Progress
+from wmtk.datasets.integrity.validate import Progress
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.storage import atomic
 from wmtk.datasets.storage.compaction import TARGET_STEPS

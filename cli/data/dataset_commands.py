@@ -146,11 +146,11 @@ def repair(
       wmtk data repair runs/catch.zarr --dry-run
       wmtk data repair runs/catch.zarr --yes
     """
-    from wmtk.datasets.integrity.repair import repair as mend
+    from wmtk.datasets.integrity.repair import repair as run_repair
 
     if dry_run or not yes:
         with counted("look", "step") as report:
-            plan = mend(dataset, dry_run=True, header_from=header_from, progress=report)
+            plan = run_repair(dataset, dry_run=True, header_from=header_from, progress=report)
         if dry_run or not plan.actions:
             emit(plan, json=json, render=render_repair)
             return
@@ -158,7 +158,7 @@ def repair(
             emit(plan, json=False, render=render_repair)
         confirm(f"Repair {dataset} like this?", yes=yes)
     with counted("repair", "step") as report:
-        result = mend(dataset, header_from=header_from, progress=report)
+        result = run_repair(dataset, header_from=header_from, progress=report)
     emit(result, json=json, render=render_repair)
 
 

@@ -186,7 +186,7 @@ class DatasetState:
     def live(self) -> frozenset[str]:
         return frozenset(entry.part for entry in self.parts)
 
-    def unheard_of(self, present: Iterable[str]) -> list[str]:
+    def parts_of_lost_versions(self, present: Iterable[str]) -> list[str]:
         """Parts on disk that prove that records after this version are lost.
 
         A part is named by the version after the one that its writer knew, so that one of more
@@ -217,9 +217,10 @@ class Commit:
     remove: tuple[str, ...] = ()
 
 
-def checked(kind: type[D], content: Any, path: Path, version: int) -> D:
-    """A record or a snapshot, validated; `version` is that of the file's name."""
-    document = kind.read(content, path, _HINT)
+def parse_log_file(kind: type[D], path: Path, version: int) -> D:
+    """Read and validate a record or a snapshot; `version` is that of the file's name."""
+    data = atomic.read_bytes(path, limit=atomic.MAX_STATE_BYTES)
+    document = kind.read(atomic.verify_checksum(atomic.parse_json(data, path), path), path, _HINT)
     if document.version != version:
         raise CorruptDatasetError(f"{path} is a record of version {document.version}.", _HINT, path)
     return document
@@ -281,7 +282,7 @@ class CommitLog:
             path = self.record_path(version)
             if version not in present:
                 raise FileNotFoundError(2, "missing log record", str(path))
-            state = self._load(LogRecord, path, version).after(state, path)
+            state = parse_log_file(LogRecord, path, version).after(state, path)
         try:
             require_consistent(state.parts)
         except ValueError as error:
@@ -295,14 +296,8 @@ class CommitLog:
     def snapshot_path(self, version: int) -> Path:
         return self.folder / f"{version:08d}.snapshot.json"
 
-    def _load(self, kind: type[D], path: Path, version: int) -> D:
-        data = atomic.read_bytes(path, limit=atomic.MAX_STATE_BYTES)
-        return checked(
-            kind, atomic.verify_checksum(atomic.parse_json(data, path), path), path, version
-        )
-
     def _load_snapshot(self, version: int) -> DatasetState:
-        return self._load(Snapshot, self.snapshot_path(version), version).state()
+        return parse_log_file(Snapshot, self.snapshot_path(version), version).state()
 
     def require_unnamed(self, state: DatasetState, orphans: Collection[str]) -> None:
         """Raise if parts on disk that a snapshot left out are in the files before it.
@@ -322,7 +317,7 @@ class CommitLog:
                     removed |= before.removed
             with contextlib.suppress(FileNotFoundError, CorruptDatasetError):
                 if version in records:
-                    record = self._load(LogRecord, self.record_path(version), version)
+                    record = parse_log_file(LogRecord, self.record_path(version), version)
                     added = [entry.part for entry in record.add]
                     named |= dict.fromkeys(added, self.record_path(version))
                     removed |= frozenset(record.remove)

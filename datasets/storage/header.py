@@ -23,9 +23,10 @@ from wmtk.errors import (
 FORMAT = 1
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 _COPY = "The dataset is damaged or was not made by wmtk; copy it again."
-_STAGED = ".zarr.json."  # the beginning of the name under which zarr.json is written
-# The folders that hold no zarr data look to zarr like empty arrays: listings of the hierarchy
-# then neither stumble over the files in them nor warn about them.
+_STAGED = ".zarr.json."  # prefix of the temporary name of zarr.json
+QUARANTINE = "quarantine"
+# Folders without zarr data have the metadata of an empty array, so that zarr-python lists the
+# hierarchy without warnings about the files in them.
 FOLDERS = {
     "log": "Commit records: one JSON file per version, and snapshots of the whole state.",
     "tags": "Named versions: one JSON file per tag.",
@@ -51,13 +52,11 @@ def write_header(
         "alignment": ALIGNMENT,
         "attributes": dict(attributes),
     }
-    document = {**GROUP, "attributes": {"wmtk": atomic.with_checksum(header)}}
     try:
         with atomic.translate_os_errors(root):
             atomic.make_folder(root)
             make_folders(root)
-            data = atomic.json_bytes(document, indent=1)
-            atomic.create_exclusively(root / "zarr.json", data)
+            atomic.create_exclusively(root / "zarr.json", header_bytes(header, indent=1))
     except FileExistsError as error:
         raise DatasetError(
             f"{root} was created by another process meanwhile.",
@@ -67,12 +66,23 @@ def write_header(
 
 
 def make_folders(root: Path) -> None:
-    """Make the folders that are not there; a copy may have left out the empty ones."""
-    markers = {"parts": GROUP} | {name: empty_array(text) for name, text in FOLDERS.items()}
-    for name, marker in markers.items():
-        if not (root / name / "zarr.json").exists():
-            (root / name).mkdir(exist_ok=True)
-            atomic.replace_file(root / name / "zarr.json", atomic.json_bytes(marker))
+    """Create the missing folders of a dataset; copies may leave out empty ones."""
+    for name in ("parts", *FOLDERS):
+        make_folder(root, name)
+
+
+def make_folder(root: Path, name: str) -> None:
+    """Create one folder of a dataset with its zarr.json, unless both exist."""
+    if not (root / name / "zarr.json").exists():
+        (root / name).mkdir(exist_ok=True)
+        atomic.replace_file(root / name / "zarr.json", atomic.json_bytes(folder_metadata(name)))
+
+
+def folder_metadata(name: str) -> dict[str, Any]:
+    """The zarr.json of a folder of a dataset."""
+    if name == "parts":
+        return GROUP
+    return empty_array(FOLDERS.get(name, "Damaged files that repair has set aside."))
 
 
 def is_vacant(root: Path) -> bool:
@@ -106,8 +116,8 @@ def empty_array(description: str) -> dict[str, Any]:
     }
 
 
-class Header(Document):
-    """The dataset's own description."""
+class DatasetHeader(Document):
+    """Schema of the `wmtk` attributes of the root group."""
 
     format: Annotated[int, Field(ge=1)]
     id: Text
@@ -117,20 +127,32 @@ class Header(Document):
     attributes: FreeForm
 
 
-def checked_header(content: Any, path: Path) -> dict[str, Any]:
-    """The content of a sealed header, validated."""
-    header = atomic.verify_checksum(content, path)
-    document = Header.read(header, path, _COPY)
-    try:
-        document.schema_.value()
-    except SpaceError as error:
-        message = f"{path} declares impossible arrays: {error}"
-        raise CorruptDatasetError(message, _COPY, path) from error
-    return header
+def header_bytes(header: dict[str, Any], *, indent: int | None = None) -> bytes:
+    """The root's zarr.json with this header."""
+    attributes = {"wmtk": atomic.with_checksum(header)}
+    return atomic.json_bytes({**GROUP, "attributes": attributes}, indent=indent)
 
 
 def read_header(root: Path) -> dict[str, Any]:
-    """The dataset's own description from the root's zarr.json."""
+    """The header of a dataset whose folders are all there.
+
+    Raises NotADatasetError, FormatVersionError or CorruptDatasetError.
+    """
+    header = load_header(root)
+    for name in ("parts", *FOLDERS):
+        folder = root / name
+        required = name in {"parts", "log"}  # a copy may have left out empty ones
+        if folder.is_symlink() or ((folder.exists() or required) and not folder.is_dir()):
+            raise CorruptDatasetError(
+                f"{folder} is missing or not a folder.",
+                "Copy the dataset again from its source.",
+                folder,
+            )
+    return header
+
+
+def load_header(root: Path) -> dict[str, Any]:
+    """The header from the root's zarr.json, whatever the state of the rest of the dataset."""
     path = root / "zarr.json"
     nothing = "Give the path of a dataset folder; `wmtk data list` shows those below a folder."
     if (root / "run.json").is_file():
@@ -150,13 +172,14 @@ def read_header(root: Path) -> dict[str, Any]:
         document = atomic.parse_json(atomic.read_bytes(path), path)
     except FileNotFoundError as error:
         raise NotADatasetError(f"{root} holds no dataset: no zarr.json.", nothing, root) from error
-    header = atomic.attributes_in(document)
-    if not isinstance(header, dict):
+    stored = atomic.attributes_in(document)
+    if not isinstance(stored, dict):
         raise NotADatasetError(
             f"{root} is a zarr store, but not a wmtk dataset.",
             "Convert it with `wmtk data import`.",
             root,
         )
+    header = atomic.verify_checksum(stored, path)
     written_with = header.get("format")
     if isinstance(written_with, int) and written_with > FORMAT:
         raise FormatVersionError(
@@ -164,14 +187,9 @@ def read_header(root: Path) -> dict[str, Any]:
             "Update it with: pip install --upgrade wmtk",
             root,
         )
-    content = checked_header(header, path)
-    for name in ("parts", *FOLDERS):
-        folder = root / name
-        needed = name in {"parts", "log"}  # a copy may have left out empty ones
-        if folder.is_symlink() or ((folder.exists() or needed) and not folder.is_dir()):
-            raise CorruptDatasetError(
-                f"{folder} is missing or not a folder.",
-                "Copy the dataset again from its source.",
-                folder,
-            )
-    return content
+    try:
+        DatasetHeader.read(header, path, _COPY).schema_.value()
+    except SpaceError as error:
+        message = f"{path} declares impossible arrays: {error}"
+        raise CorruptDatasetError(message, _COPY, path) from error
+    return header

@@ -133,11 +133,7 @@ def announce(root: Path, stack: contextlib.ExitStack, *, alone: bool = False) ->
     while not stack.enter_context(atomic.FolderLock(root / "tmp", exclusive=alone)):
         if time.monotonic() >= until:
             if alone:
-                raise DatasetError(
-                    f"{root} is open for writing in another process.",
-                    "Stop what collects into it, then repair it.",
-                    root,
-                )
+                raise open_for_writing_error(root)
             raise DatasetError(
                 f"{root} is being repaired by another process.",
                 "Wait until it has finished.",
@@ -146,6 +142,14 @@ def announce(root: Path, stack: contextlib.ExitStack, *, alone: bool = False) ->
         time.sleep(0.05)
     if over_network:
         _claim(root)
+
+
+def open_for_writing_error(root: Path) -> DatasetError:
+    return DatasetError(
+        f"{root} is open for writing in another process.",
+        "Stop what collects into it, then repair it.",
+        root,
+    )
 
 
 def require_ownership(root: Path) -> None:

@@ -21,7 +21,7 @@ def newest_state(root: Path) -> DatasetState:
     while True:
         present = set(os.listdir(root / "parts"))
         missing = _missing(state, present)
-        unheard = state.unheard_of(present)
+        unheard = state.parts_of_lost_versions(present)
         if not missing and not unheard:
             if orphans := state.orphans(present):
                 log.require_unnamed(state, orphans)

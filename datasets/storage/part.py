@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -25,11 +26,11 @@ from wmtk.datasets.storage.shard import (
     ArrayRecord,
     ShardReader,
     data_file,
-    verify_files,
     write_array,
 )
 from wmtk.documents import Document, Items, Text
-from wmtk.errors import CorruptDatasetError, DatasetError
+from wmtk.errors import CorruptDatasetError
+from wmtk.spaces import ArraySpec
 
 PART_ID = re.compile(r"p[0-9]{8,64}-[0-9a-f]{8}")
 MAX_PART_ROWS = 2**31
@@ -291,6 +292,66 @@ def _folders(paths: tuple[str, ...]) -> list[str]:
     return sorted(found - {"."})
 
 
+def read_attributes(folder: Path, entry: PartEntry) -> PartAttributes:
+    """The attributes of a part; raises CorruptDatasetError unless they are those of the log entry.
+
+    Raises FileNotFoundError if the part or its zarr.json is missing.
+    """
+    path = folder / "zarr.json"
+    if folder.is_symlink():
+        raise CorruptDatasetError(
+            f"{folder} is a symbolic link, which a dataset never contains.",
+            "Replace it by the folder itself if you trust it.",
+            folder,
+        )
+    data = atomic.read_bytes(path, limit=min(entry.bytes, atomic.MAX_JSON_BYTES))
+    if hashlib.sha256(data).hexdigest() != entry.digest:
+        raise CorruptDatasetError(
+            f"{path} was altered: its SHA-256 is not the one in the commit log.",
+            atomic.REPAIR_HINT,
+            path,
+        )
+    attributes = PartAttributes.parse(data, path)
+    attributes.require_listed(entry, path)
+    return attributes
+
+
+def file_problems(
+    part: Path, specs: Mapping[str, ArraySpec], records: Mapping[str, ArrayRecord], rows: int
+) -> list[tuple[str, str]]:
+    """(path, problem) of array files that are missing, links, or of another size than recorded."""
+    # Runs whenever a part is opened: strings are several times faster than Path.
+    problems = []
+    root = str(part)
+    for folder in _folders(tuple(specs)):
+        if os.path.islink(f"{root}/{folder}"):  # noqa: PTH114
+            problems.append((f"{root}/{folder}", "is a symbolic link"))
+    for path in sorted(specs.keys() | records.keys()):
+        spec, record = specs.get(path), records.get(path)
+        if spec is None or record is None:
+            what = "is not in the dataset's schema" if spec is None else "is not in the part"
+            problems.append((f"{root}/{path}", what))
+            continue
+        if record.rows != rows or spec.row_bytes * rows > MAX_ARRAY_BYTES:
+            what = f"has {record.rows} rows instead of {rows}"
+            problems.append((f"{root}/{path}", what if record.rows != rows else "is too large"))
+            continue
+        file = f"{root}/{path}/{data_file(spec)}"
+        try:
+            status = os.lstat(file)
+        except (FileNotFoundError, NotADirectoryError):
+            problems.append((file, "is missing"))
+            continue
+        except OSError as error:
+            problems.append((file, f"cannot be read ({error.strerror})"))
+            continue
+        if stat.S_ISLNK(status.st_mode):
+            problems.append((file, "is a symbolic link"))
+        elif status.st_size != record.bytes:
+            problems.append((file, f"has {status.st_size} bytes instead of {record.bytes}"))
+    return problems
+
+
 class PartReader:
     """Reads one part, through a cache of decoded chunks if one is given."""
 
@@ -303,54 +364,12 @@ class PartReader:
         self._cache = cache
         self._shards: dict[str, ShardReader] = {}
         self._specs = dict(schema.arrays())
-        metadata = self.path / "zarr.json"
-        if self.path.is_symlink():
-            raise CorruptDatasetError(
-                f"{self.path} is a symbolic link, which a dataset never contains.",
-                "Replace it by the folder itself if you trust it.",
-                self.path,
-            )
-        data = atomic.read_bytes(metadata, limit=min(entry.bytes, atomic.MAX_JSON_BYTES))
-        if hashlib.sha256(data).hexdigest() != entry.digest:
-            raise CorruptDatasetError(
-                f"{metadata} was altered: it is not what the commit log recorded.",
-                atomic.REPAIR_HINT,
-                metadata,
-            )
-        self.attributes = PartAttributes.parse(data, metadata)
-        self.attributes.require_listed(entry, metadata)
+        self.attributes = read_attributes(self.path, entry)
         self._records = self.attributes.arrays
-        self._require_files()
-
-    def _require_files(self) -> None:
-        """Refuse a part of which only some files are there, naming them all."""
-        # Every part is checked when it is opened: plain strings are several times faster than Path.
-        problems = []
-        root = str(self.path)
-        for folder in _folders(tuple(self._specs)):
-            if os.path.islink(f"{root}/{folder}"):  # noqa: PTH114
-                problems.append(f"  {root}/{folder} is a symbolic link")
-        for path, record in self._records.items():
-            spec = self._specs.get(path)
-            fits = spec is not None and spec.row_bytes * record.rows <= MAX_ARRAY_BYTES
-            if spec is None or not fits or record.rows != self.entry.rows:
-                problems.append(f"  {path} does not fit the dataset's schema")
-                continue
-            file = f"{root}/{path}/{data_file(spec)}"
-            try:
-                size = os.lstat(file).st_size
-            except (FileNotFoundError, NotADirectoryError):
-                problems.append(f"  {file} is missing")
-                continue
-            except OSError as error:
-                problems.append(f"  {file} cannot be read ({error.strerror})")
-                continue
-            if size != record.bytes:
-                problems.append(f"  {file} has {size} bytes instead of {record.bytes}")
-        problems += [f"  {path} is missing" for path in self._specs if path not in self._records]
-        if problems:
+        if problems := file_problems(self.path, self._specs, self._records, entry.rows):
+            lines = "\n".join(f"  {path} {problem}" for path, problem in problems)
             raise CorruptDatasetError(
-                f"{self.path} is incomplete:\n" + "\n".join(problems), atomic.REPAIR_HINT, self.path
+                f"{self.path} is incomplete:\n{lines}", atomic.REPAIR_HINT, self.path
             )
 
     def require_arrays(self) -> None:
@@ -443,20 +462,3 @@ class PartReader:
             span = slice(row.start, row.start + row.length + 1)
             arrays = {path: rows[span] for path, rows in whole.items()}
             yield Episode.from_arrays(arrays, *self.attributes.origin(number))
-
-    def problems(self) -> list[str]:
-        """Everything wrong with the part, byte for byte and episode for episode."""
-        found = []
-        for path, record in self._records.items():
-            wrong = verify_files(self.path / path, self._specs[path], record)
-            found += [f"{file} {what}" for file, what in wrong]
-        if found:
-            return found
-        try:
-            for episode, name in zip(self.episodes(), self.entry.ids, strict=True):
-                episode.check_form(self.schema)
-                if episode.id != name:
-                    found.append(f"{self.path}: episode {name} does not match its content")
-        except (DatasetError, ValueError, KeyError) as error:
-            found.append(f"{self.path}: {error}")
-        return found

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -127,18 +127,16 @@ def _create_tag(root: Path, path: Path, name: str, state: DatasetState, note: st
 def read_tag(root: Path, name: str) -> Tag:
     path = tag_path(root, name)
     try:
-        return _load_tag(path, name)
+        return parse_tag(path, name)
     except FileNotFoundError as error:
         known = ", ".join(tag.name for tag in read_tags(root)) or "none"
         raise TagError(f"{root} has no tag {name!r}.", f"Its tags: {known}.", path) from error
 
 
-def _load_tag(path: Path, name: str) -> Tag:
+def parse_tag(path: Path, name: str) -> Tag:
+    """Read and validate the file of a tag; `name` is that of the file."""
     data = atomic.read_bytes(path, limit=atomic.MAX_STATE_BYTES)
-    return checked_tag(atomic.verify_checksum(atomic.parse_json(data, path), path), path, name)
-
-
-def checked_tag(content: Any, path: Path, name: str) -> Tag:
+    content = atomic.verify_checksum(atomic.parse_json(data, path), path)
     tag = Tag.read(content, path, "Delete the file, or copy it again.")
     if tag.name != name:
         message = f"{path} belongs to the tag {tag.name!r}."
@@ -152,7 +150,7 @@ def read_tags(root: Path) -> Iterator[Tag]:
         for name in sorted(os.listdir(folder)):
             if name.endswith(".json") and not name.startswith(".") and name != "zarr.json":
                 try:
-                    tag = _load_tag(folder / name, name.removesuffix(".json"))
+                    tag = parse_tag(folder / name, name.removesuffix(".json"))
                 except FileNotFoundError:
                     continue  # deleted meanwhile
                 yield tag

@@ -28,6 +28,7 @@ from wmtk.datasets.storage.atomic import (
     json_bytes,
     open_regular,
     read_blocks,
+    read_prefix,
     unreadable_error,
     write_file,
 )
@@ -43,6 +44,7 @@ CHUNK_BYTES = 256 * 2**10
 MAX_CHUNK_BYTES = 64 * 2**20
 SMALL_FILE = 32 * 2**10  # bytes: read at once, index and chunks
 MAX_RATIO = 2**16  # zstd reaches half of it, on blocks of one repeated byte
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"  # the first bytes of every zstd frame
 _CRC = struct.Struct("<I")
 
 
@@ -65,7 +67,7 @@ def frame_content_size(frame: bytes) -> int | None:
 
     The decoder leaves the rest of a larger buffer as it is: what has to come out is checked here.
     """
-    if len(frame) < 6 or frame[:4] != b"\x28\xb5\x2f\xfd":
+    if len(frame) < 6 or frame[:4] != ZSTD_MAGIC:
         return None
     descriptor = frame[4]
     single = descriptor >> 5 & 1
@@ -326,3 +328,67 @@ def verify_files(folder: Path, spec: ArraySpec, record: ArrayRecord) -> Iterator
         else:
             if checksum != crc:
                 yield path, "was altered (checksum mismatch)"
+
+
+# --- damaged shards ---------------------------------------------------------------------------
+
+
+def intact_chunks(
+    folder: Path, spec: ArraySpec, rows: int, size: int, limit: int
+) -> list[NDArray[Any] | None]:
+    """Every chunk of `size` rows of an array, with None in the place of those that are damaged.
+
+    Reads at most `limit` bytes.
+    """
+    count = -(-rows // size)
+    if size * spec.row_bytes > MAX_CHUNK_BYTES:
+        return [None] * count
+    try:
+        data = read_prefix(folder / data_file(spec), limit)
+    except (OSError, CorruptDatasetError):
+        return [None] * count
+    chunks = [_decode_intact(data[start:stop], spec, size) for start, stop in _spans(data, count)]
+    return chunks + [None] * (count - len(chunks))
+
+
+def _spans(data: bytes, count: int) -> list[tuple[int, int]]:
+    """Where the chunks of a shard begin and end.
+
+    If the index is damaged: up to the first damaged chunk, from the checksum that ends each chunk.
+    """
+    length = 16 * count + _CRC.size
+    if len(data) >= length and _is_intact(data[-length:]):
+        index = struct.iter_unpack("<QQ", data[-length : -_CRC.size])
+        return [(offset, offset + size) for offset, size in index]
+    spans: list[tuple[int, int]] = []
+    start = 0
+    while len(spans) < count:
+        ends: list[
+            int
+        ] = []  # a chunk ends where the next zstd frame begins, the last one before the index
+        while (position := data.find(ZSTD_MAGIC, (ends or [start])[-1] + 1)) >= 0:
+            ends.append(position)
+        ends = ends or list(range(max(start + 1, len(data) - length), len(data) + 1))
+        stop = next((end for end in ends if _is_intact(data[start:end])), None)
+        if stop is None:
+            break
+        spans.append((start, stop))
+        start = stop
+    return spans
+
+
+def _is_intact(data: bytes) -> bool:
+    """Whether data that ends with its crc32c is unaltered."""
+    content, crc = data[: -_CRC.size], data[-_CRC.size :]
+    return len(content) > 0 and _CRC.pack(google_crc32c.value(content)) == crc
+
+
+def _decode_intact(chunk: bytes, spec: ArraySpec, size: int) -> NDArray[Any] | None:
+    if not _is_intact(chunk):
+        return None
+    rows = np.empty((size, *spec.shape), np.dtype(spec.dtype).newbyteorder("<"))
+    try:
+        Zstd().decode(chunk[: -_CRC.size], rows)
+    except (RuntimeError, ValueError):
+        return None
+    return rows.astype(spec.dtype, copy=False)

@@ -22,9 +22,8 @@ import zarr
 from numcodecs.zstd import Zstd
 
 from wmtk.datasets import Dataset, Episode, Provenance, Schema, SequenceSampler, repair
-from wmtk.datasets.integrity.validate import validate
+from wmtk.datasets.integrity.validate import part_problems, validate
 from wmtk.datasets.storage import atomic
-from wmtk.datasets.storage.part import PartReader
 from wmtk.errors import (
     CorruptDatasetError,
     DatasetError,
@@ -791,7 +790,7 @@ def test_numpy_scalars_and_foreign_byte_order_are_stored(make_dataset, make_epis
     found = dataset[-1]
     assert found.id == make_episode(3, seed=5).id == dataset.parts[-1].ids[0]
     assert (found.seed, found.terminated, found.truncated) == (5, True, False)
-    assert PartReader(dataset.path, dataset.schema, dataset.parts[-1]).problems() == []
+    assert part_problems(dataset.path, dataset.schema, dataset.parts[-1]) == []
 
 
 def test_a_size_is_compared_before_a_file_is_read(tmp_path, monkeypatch) -> None:

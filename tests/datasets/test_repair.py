@@ -28,7 +28,7 @@ def flip(path: Path, place: int, bit: int = 0) -> None:
 
 
 def spoil(path: Path) -> None:
-    """Damage that no single bit explains."""
+    """Cut a file in half."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
@@ -37,8 +37,8 @@ def ids(root: Path, tag: str | None = None) -> list[str]:
         return [name for entry in dataset.parts for name in entry.ids]
 
 
-def mend(root: Path) -> RepairReport:
-    """Repair, having checked that a dry run tells the same and changes nothing."""
+def repair_and_check(root: Path) -> RepairReport:
+    """Repair; a dry run before it must report the same and change nothing."""
     before = {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
     plan = repair(root, dry_run=True)
     assert {p: p.read_bytes() for p in root.rglob("*") if p.is_file()} == before
@@ -83,7 +83,7 @@ def test_a_flipped_bit_costs_only_the_episodes_it_touches(big):
         original = {episode.id: episode for episode in dataset}
         first = dataset.parts[0].first
     flip(image_of(big), image_of(big).stat().st_size // 2)
-    report = mend(big)
+    report = repair_and_check(big)
     after = ids(big)
     assert 1 <= len(report.lost) <= 3
     assert after == [name for name in before if name not in report.lost]
@@ -103,7 +103,7 @@ def test_order_is_kept_around_a_salvaged_part(make_dataset, make_episode):
     before = ids(root)
     image = image_of(root, 1)
     flip(image, image.stat().st_size // 2)
-    report = mend(root)
+    report = repair_and_check(root)
     assert ids(root) == [name for name in before if name not in report.lost]
     assert ids(root)[-1] == before[-1]
 
@@ -113,7 +113,7 @@ def test_a_truncated_file_keeps_the_episodes_before_the_cut(big, keep):
     before = ids(big)
     image = image_of(big)
     image.write_bytes(image.read_bytes()[: int(image.stat().st_size * keep)])
-    report = mend(big)
+    report = repair_and_check(big)
     after = ids(big)
     assert after == before[: len(after)]
     assert len(after) >= 8 * keep - 2
@@ -124,7 +124,7 @@ def test_a_damaged_index_costs_nothing(big):
     before = ids(big)
     image = image_of(big)
     flip(image, image.stat().st_size - 10)
-    assert mend(big).lost == ()
+    assert repair_and_check(big).lost == ()
     assert ids(big) == before
 
 
@@ -132,23 +132,40 @@ def test_a_damaged_index_costs_nothing(big):
 def test_what_can_be_derived_costs_nothing(big, name):
     before = ids(big)
     next(big.glob(f"parts/p*/{name}")).unlink()
-    assert mend(big).lost == ()
+    assert repair_and_check(big).lost == ()
     assert ids(big) == before
 
 
-def test_a_flipped_bit_in_the_metadata_of_a_part_is_turned_back(root):
+def errors_of(root: Path) -> list[Path]:
+    return [error.path for error in validate(root).errors]
+
+
+@pytest.mark.parametrize("place", [-3, 777, b"test/Env-v0", b"chunk_rows"])
+def test_a_flipped_bit_in_the_metadata_of_a_part_costs_no_episode(root, place):
+    before = ids(root)
     metadata = sorted(root.glob("parts/p*/zarr.json"))[1]
     data = metadata.read_bytes()
-    flip(metadata, 777)
-    report = mend(root)
+    flip(metadata, data.index(place) if isinstance(place, bytes) else place)
+    damaged = metadata.read_bytes()
+    assert errors_of(root) == [metadata]
+    report = repair_and_check(root)
     assert report.lost == ()
-    assert metadata.read_bytes() == data
+    assert ids(root) == before
+    (action,) = report.actions
+    assert action.path == metadata.parent
+    assert "seeds and provenance" in action.what
+    assert "zarr.json" in action.what
+    with Dataset.open(root) as dataset:
+        notes = [episode.provenance.extra.get("repair") for episode in dataset]
+        assert [note is not None for note in notes] == [False, True, False, False]
+    aside = root / "quarantine" / metadata.parent.name
+    assert (aside / "zarr.json").read_bytes() == damaged
 
 
 def test_lost_metadata_of_a_part_costs_only_the_provenance(root):
     before = ids(root)
     sorted(root.glob("parts/p*/zarr.json"))[1].unlink()
-    report = mend(root)
+    report = repair_and_check(root)
     assert report.lost == ()
     assert "provenance" in report.actions[0].what
     assert ids(root) == before
@@ -164,7 +181,7 @@ def test_missing_parts_are_dropped_and_listed(root):
         shutil.rmtree(part)
     with pytest.raises(CorruptDatasetError):
         Dataset.open(root)
-    report = mend(root)
+    report = repair_and_check(root)
     assert ids(root) == [before[0], before[3]]
     assert report.lost == (before[1], before[2])
 
@@ -172,7 +189,7 @@ def test_missing_parts_are_dropped_and_listed(root):
 def test_a_part_of_which_nothing_is_left(root):
     before = ids(root)
     spoil(image_of(root, 0))
-    assert mend(root).lost == (before[0],)
+    assert repair_and_check(root).lost == (before[0],)
     assert ids(root) == before[1:]
 
 
@@ -186,7 +203,7 @@ def test_tagged_parts_are_salvaged_too(big, make_episode):
     assert len(before) == 8
     image = image_of(big)
     flip(image, image.stat().st_size // 2)
-    report = mend(big)
+    report = repair_and_check(big)
     assert ids(big) == live
     assert ids(big, "all") == [name for name in before if name not in report.lost]
     with Dataset.open(big, "a") as dataset:
@@ -199,7 +216,7 @@ def test_a_part_that_is_live_and_tagged(big):
         dataset.tag("all")
     image = image_of(big)
     flip(image, image.stat().st_size // 2)
-    mend(big)
+    repair_and_check(big)
     assert ids(big, "all") == ids(big)
     assert len(list(big.glob("parts/p*"))) == 1
 
@@ -212,7 +229,7 @@ def test_an_append_that_died_before_its_commit_is_taken_in(root, schema, make_ep
     episodes = [make_episode(7, seed=50), make_episode(8, seed=51)]
     write_part(root, new_part_id(5), schema, episodes, APPEND_LEVEL)
     assert validate(root).warnings
-    mend(root)
+    repair_and_check(root)
     assert ids(root) == [*before, *[episode.id for episode in episodes]]
 
 
@@ -222,7 +239,7 @@ def test_a_damaged_orphan_gives_what_is_whole(root, schema, make_episode):
     entry = write_part(root, new_part_id(5), schema, episodes, APPEND_LEVEL)
     image = next((root / "parts" / entry.part).glob("obs/image/c.*"))
     flip(image, image.stat().st_size // 2)
-    report = mend(root)
+    report = repair_and_check(root)
     kept = [episode.id for episode in episodes if episode.id not in report.lost]
     assert 5 <= len(kept) <= 7
     assert ids(root) == before + kept
@@ -233,7 +250,7 @@ def test_an_orphan_without_metadata_is_set_aside(root, schema, make_episode):
     entry = write_part(root, new_part_id(5), schema, [make_episode(7)], APPEND_LEVEL)
     spoil(root / "parts" / entry.part / "zarr.json")
     before = ids(root)
-    mend(root)
+    repair_and_check(root)
     assert ids(root) == before
     assert (root / "quarantine" / entry.part).is_dir()
 
@@ -242,7 +259,7 @@ def test_a_compaction_that_died_before_its_commit_doubles_nothing(root, schema):
     before = ids(root)
     with Dataset.open(root) as dataset:
         write_part(root, new_part_id(4), schema, list(dataset), APPEND_LEVEL)
-    mend(root)
+    repair_and_check(root)
     assert ids(root) == before
     assert len(list(root.glob("parts/p*"))) == 1
 
@@ -253,21 +270,28 @@ def test_a_compaction_of_evicted_episodes_does_not_bring_them_back(root, schema)
     with Dataset.open(root, "a") as dataset:
         dataset.evict(90)
     live = ids(root)
-    mend(root)
+    repair_and_check(root)
     assert ids(root) == live
 
 
 # --- log, tags, header ---
 
 
-def test_a_flipped_bit_in_a_log_record_is_turned_back(root):
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("place", [12, 40, -90, -3])
+def test_a_flipped_bit_in_a_log_record_costs_no_episode(root, version, place):
     before = ids(root)
-    record = root / "log" / "00000002.json"
-    data = record.read_bytes()
-    flip(record, 40)
-    assert mend(root).lost == ()
-    assert record.read_bytes() == data
+    record = root / "log" / f"{version:08d}.json"
+    flip(record, place)
+    damaged = record.read_bytes()
+    assert record in errors_of(root)
+    report = repair_and_check(root)
+    assert report.lost == ()
+    assert any(record.name in action.what for action in report.actions)
     assert ids(root) == before
+    with Dataset.open(root) as dataset:
+        assert list(dataset.episodes.episode) == [0, 1, 2, 3]
+    assert damaged in [path.read_bytes() for path in root.glob("quarantine/log-*/0*.json")]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
@@ -275,7 +299,7 @@ def test_a_flipped_bit_in_a_log_record_is_turned_back(root):
 def test_no_episode_is_lost_with_a_log_record(root, version, damage):
     before = ids(root)
     damage(root / "log" / f"{version:08d}.json")
-    report = mend(root)
+    report = repair_and_check(root)
     assert report.lost == ()
     assert ids(root) == before
     with Dataset.open(root) as dataset:
@@ -286,7 +310,7 @@ def test_no_episode_is_lost_with_a_log_record(root, version, damage):
 def test_no_episode_is_lost_with_the_whole_log(root):
     before = ids(root)
     shutil.rmtree(root / "log")
-    assert mend(root).lost == ()
+    assert repair_and_check(root).lost == ()
     assert ids(root) == before
 
 
@@ -298,7 +322,7 @@ def test_no_episode_is_lost_with_the_record_of_a_compaction(root, make_episode):
     after = ids(root)
     assert after[:4] == before
     spoil(root / "log" / "00000005.json")
-    assert mend(root).lost == ()
+    assert repair_and_check(root).lost == ()
     assert ids(root) == after
 
 
@@ -308,7 +332,7 @@ def test_a_compaction_whose_sources_a_tag_keeps_doubles_nothing(root):
         dataset.tag("small")
         dataset.compact()
     (root / "log" / "00000005.json").unlink()
-    mend(root)
+    repair_and_check(root)
     assert ids(root) == before
     assert ids(root, "small") == before
 
@@ -320,7 +344,7 @@ def test_a_damaged_record_below_a_snapshot_costs_nothing(root, make_episode):
         dataset.append(make_episode(7, seed=50))
     before = ids(root)
     spoil(root / "log" / "00000002.json")
-    assert mend(root).lost == ()
+    assert repair_and_check(root).lost == ()
     assert ids(root) == before
     assert (root / "quarantine" / "log-00000002.json").exists()
 
@@ -330,7 +354,7 @@ def test_the_records_replace_a_damaged_snapshot(root):
     log = CommitLog(root)
     log.snapshot(log.read())
     spoil(log.snapshot_path(4))
-    assert mend(root).lost == ()
+    assert repair_and_check(root).lost == ()
     assert ids(root) == before
 
 
@@ -341,7 +365,7 @@ def test_a_lost_snapshot_without_records(root):
     for version in range(1, 5):
         log.record_path(version).unlink()
     spoil(log.snapshot_path(4))
-    assert mend(root).lost == ()
+    assert repair_and_check(root).lost == ()
     assert ids(root) == before
 
 
@@ -352,35 +376,55 @@ def test_a_damaged_tag_is_set_aside_with_what_it_kept(root, make_episode):
     live = ids(root)
     kept = len(list(root.glob("parts/p*")))
     spoil(root / "tags" / "old.json")
-    mend(root)
+    repair_and_check(root)
     assert ids(root) == live
     assert len(list(root.glob("parts/p*")) + list(root.glob("quarantine/p*"))) == kept
     assert (root / "quarantine" / "tag-old.json").exists()
 
 
-def test_a_flipped_bit_in_a_tag_is_turned_back(root):
+def test_a_flipped_bit_in_a_tag_costs_only_the_tag(root):
+    before = ids(root)
     with Dataset.open(root, "a") as dataset:
         dataset.tag("all", "a note")
-    flip(root / "tags" / "all.json", 50)
-    mend(root)
-    assert ids(root, "all") == ids(root)
+    tag = root / "tags" / "all.json"
+    flip(tag, 50)
+    damaged = tag.read_bytes()
+    assert errors_of(root) == [tag]
+    (action,) = repair_and_check(root).actions
+    assert action.path == tag
+    assert action.what.startswith("set aside the tag")
+    assert ids(root) == before
+    assert (root / "quarantine" / "tag-all.json").read_bytes() == damaged
 
 
-def test_a_flipped_bit_in_the_header_is_turned_back(root):
-    data = (root / "zarr.json").read_bytes()
-    flip(root / "zarr.json", data.index(b"test/Env-v0"))
+def test_a_flipped_bit_in_the_header_is_named_and_costs_no_episode(root, tmp_path, schema):
+    before = ids(root)
+    header = root / "zarr.json"
+    flip(header, header.read_bytes().index(b"test/Env-v0"))
+    damaged = header.read_bytes()
     with pytest.raises(DatasetError):
         Dataset.open(root)
-    mend(root)
-    assert (root / "zarr.json").read_bytes() == data
+    assert errors_of(root) == [header]
+    files = sorted(root.rglob("*"))
+    with pytest.raises(CorruptDatasetError, match="--header-from") as caught:
+        repair(root)
+    assert caught.value.path == header
+    assert sorted(root.rglob("*")) == files
+    Dataset.create(tmp_path / "same.zarr", schema).close()
+    assert repair(root, header_from=tmp_path / "same.zarr").lost == ()
+    assert validate(root).problems == ()
+    assert ids(root) == before
+    assert (root / "quarantine" / "header.json").read_bytes() == damaged
 
 
 def test_a_header_damaged_only_for_plain_zarr(root):
-    document = json.loads((root / "zarr.json").read_text())
-    document["zarr_format"], document["node_type"] = 2, "array"
+    content = json.loads((root / "zarr.json").read_text())["attributes"]
+    document = {"zarr_format": 2, "node_type": "array", "attributes": content}
     (root / "zarr.json").write_text(json.dumps(document))
-    repair(root)
-    assert validate(root).ok
+    assert errors_of(root) == [root / "zarr.json"]
+    repair_and_check(root)
+    written = json.loads((root / "zarr.json").read_text())
+    assert written == {"zarr_format": 3, "node_type": "group", "attributes": content}
 
 
 def test_a_lost_header_needs_one_of_the_same_task(root, tmp_path, schema):
@@ -420,7 +464,7 @@ def test_dead_staging_and_trash_are_deleted(root):
     shutil.copytree(part, root / "trash" / "p00000098-00000000")
     (root / "log" / ".00000009.json.abcd").write_text("{")
     before = ids(root)
-    assert len(mend(root).actions) == 3
+    assert len(repair_and_check(root).actions) == 3
     assert ids(root) == before
     assert [p.name for p in (root / "tmp").iterdir()] == ["zarr.json"]
 
@@ -431,7 +475,7 @@ def test_markers_are_written_again_and_plain_zarr_reads_on(root):
     for path in root.glob("parts/p*/obs/zarr.json"):
         path.write_text("?")
     spoil(image_of(root, 0))
-    mend(root)
+    repair_and_check(root)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         group = zarr.open_group(root, mode="r")

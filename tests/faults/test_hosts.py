@@ -150,7 +150,7 @@ def test_a_machine_that_crashed_is_followed_by_itself_or_by_another_on_request(
 
 def test_no_other_machine_may_write_while_a_dataset_is_repaired(make_dataset, network) -> None:
     root = make_dataset([0])
-    mend_log, refusals = _Repair.mend_log, []
+    repair_log, refusals = _Repair.repair_log, []
 
     def write_elsewhere(job: _Repair) -> None:
         with pytest.MonkeyPatch.context() as there:
@@ -159,9 +159,9 @@ def test_no_other_machine_may_write_while_a_dataset_is_repaired(make_dataset, ne
             with pytest.raises(OtherHostError, match="written to by the machine here") as refused:
                 Dataset.open(root, "a")
         refusals.append(refused)
-        mend_log(job)
+        repair_log(job)
 
-    network.setattr(_Repair, "mend_log", write_elsewhere)
+    network.setattr(_Repair, "repair_log", write_elsewhere)
     repair(root)
     assert len(refusals) == 1
     assert hosts.owner_of(root) is None

@@ -108,14 +108,14 @@ def test_a_part_that_vanishes_during_compaction_is_left_to_others(
     """The part goes between the reading of its metadata and of its arrays."""
     root = make_dataset(range(4))
     slow, quick = Dataset.open(root, "a"), Dataset.open(root, "a")
-    require = part.PartReader._require_files
+    check = part.file_problems
 
-    def late(reader) -> None:
-        monkeypatch.setattr(part.PartReader, "_require_files", require)
+    def late(*arguments):
+        monkeypatch.setattr(part, "file_problems", check)
         quick.evict(2 * driver.STEPS)
-        require(reader)
+        return check(*arguments)
 
-    monkeypatch.setattr(part.PartReader, "_require_files", late)
+    monkeypatch.setattr(part, "file_problems", late)
     slow.compact()
     assert numbers_in(root) == [2, 3]
     assert slow.compact() == 1
