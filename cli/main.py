@@ -42,6 +42,9 @@ COMMANDS: dict[str, Lazy] = {
     ),
     "online": Lazy("wmtk.cli.online", "online", "Play a task and learn it at the same time."),
     "runs": Lazy("wmtk.cli.runs", "runs", "List the runs under a folder."),
+    "convert": Lazy(
+        "wmtk.cli.convert_run", "convert_run", "Convert run directories of earlier versions."
+    ),
     "eval": Lazy("wmtk.cli.eval", "evaluate", "Play episodes with a policy and score it."),
     "viz": Lazy("wmtk.cli.viz.viz_app", "app", "See whether a world model is right."),
     "scores": Lazy("wmtk.cli.scores", "scores", "Aggregate Atari scores, beside published ones."),

@@ -149,6 +149,10 @@ class RunError(WmtkError):
     """A run directory that already exists, is not one, or does not suit the operation."""
 
 
+class FormerRunError(RunError):
+    """A run directory of an earlier format, which `wmtk convert` converts."""
+
+
 class DivergedError(WmtkError):
     """Training diverged: numbers that are not finite, or a sudden increase of the loss."""
 

@@ -32,6 +32,7 @@ TENSORS = "tensors.safetensors"
 POINTERS = ("latest", "best")
 MAX_STATE_BYTES = 2**24
 _NAME = re.compile(r"[0-9]{8,15}(-[0-9]{1,6})?")
+_FORMER = ".former"  # end of the hidden name of a checkpoint while it is replaced
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
@@ -68,13 +69,10 @@ class Checkpoints:
         At every moment `latest` names a whole checkpoint: one of the same step is never replaced,
         the new one gets a name of its own. A checkpoint that is there already is kept.
         """
-        data = save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
-        digest = hashlib.sha256(data).hexdigest()
-        content = {"step": step, "sha256": digest, "bytes": len(data), "state": dict(state)}
-        document = atomic.json_bytes(atomic.with_checksum(content))
+        data, document, digest = _content(step, tensors, state)
         with atomic.translate_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            before = [name for name in self._names() if _step(name) == step]
+            before = [name for name in self.names() if _step(name) == step]
             name = next((name for name in before if self._holds(name, document)), None)
             if name is None:
                 name = self._next_name(step, before)
@@ -120,7 +118,28 @@ class Checkpoints:
             raise
         atomic.sync(self.folder)
 
-    def _names(self) -> list[str]:
+    def replace(self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Replace the tensors and the state of a checkpoint, which keeps its name.
+
+        An interruption leaves the former checkpoint, which `restore_replaced` puts back.
+        """
+        data, document, _ = _content(_step(name), tensors, state)
+        former = self.folder / f".{name}{_FORMER}"
+        with atomic.translate_os_errors(self.folder):
+            (self.folder / name).rename(former)
+            self._write(name, data, document)
+            atomic.remove_tree(former)
+
+    def restore_replaced(self) -> None:
+        """Put back checkpoints whose replacement was interrupted."""
+        for former in self.folder.glob(f".*{_FORMER}"):
+            name = former.name.removeprefix(".").removesuffix(_FORMER)
+            if (self.folder / name).exists():
+                atomic.remove_tree(former)
+            else:
+                former.rename(self.folder / name)
+
+    def names(self) -> list[str]:
         """The names of all checkpoints, by step; of those of one step, the newest is the last."""
         try:
             names = os.listdir(self.folder)
@@ -130,7 +149,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The updates that there are checkpoints of."""
-        return sorted({_step(name) for name in self._names()})
+        return sorted({_step(name) for name in self.names()})
 
     def remove_unfinished(self) -> None:
         """Delete what a kill left. For the one process that writes to the run."""
@@ -140,10 +159,10 @@ class Checkpoints:
 
     def _prune(self) -> None:
         """Delete all but the newest few and those that a pointer names, and what a kill left."""
-        newest = {_step(name): name for name in self._names()}
+        newest = {_step(name): name for name in self.names()}
         wanted = {newest[step] for step in sorted(newest)[-self.keep :]}
         wanted |= {name for which in POINTERS if (name := self.pointer(which)) is not None}
-        for name in self._names():
+        for name in self.names():
             if name not in wanted:
                 # Under another name at once: what is half deleted is no checkpoint.
                 unfinished = self.folder / f".{name}.tmp"
@@ -158,7 +177,7 @@ class Checkpoints:
         path = self.folder / which
         if not os.path.lexists(path):
             # A kill between the first checkpoint and the pointer to it.
-            return self._names()[-1] if which == "latest" and self._names() else None
+            return self.names()[-1] if which == "latest" and self.names() else None
         try:
             target = read_file(path, limit=100).decode("ascii", "replace").strip()
         except RunError as error:
@@ -175,7 +194,7 @@ class Checkpoints:
     def _name(self, which: str) -> str:
         """The checkpoint of a pointer or of a step."""
         if _NUMBER.fullmatch(which):
-            names = [name for name in self._names() if _step(name) == int(which)]
+            names = [name for name in self.names() if _step(name) == int(which)]
             name = names[-1] if names else None
         else:
             name = self.pointer(which) if which in POINTERS else None
@@ -215,11 +234,15 @@ class Checkpoints:
         """Read a checkpoint by pointer or by step, refusing one that is damaged."""
         name = self._name(which)
         try:
-            document = self._document(name)
-            path = self.folder / name / TENSORS
-            tensors = tensor_file.read(path, **self._expected(document))
+            return self.load_name(name)
         except CheckpointError as error:
             raise CheckpointError(error.message, self._way_out(which, name)) from error
+
+    def load_name(self, name: str) -> Checkpoint:
+        """Read a checkpoint by its name, refusing one that is damaged."""
+        document = self._document(name)
+        path = self.folder / name / TENSORS
+        tensors = tensor_file.read(path, **self._expected(document))
         return Checkpoint(document["step"], tensors, document["state"], document["sha256"], path)
 
     def _document(self, name: str) -> dict[str, Any]:
@@ -244,7 +267,7 @@ class Checkpoints:
         """What to do about a checkpoint that cannot be read."""
         if which == "best":
             return f"Take another one, such as latest. To forget it: rm {self._quoted('best')}"
-        for name in reversed(self._names()):
+        for name in reversed(self.names()):
             if name == damaged:
                 continue
             try:
@@ -261,6 +284,16 @@ class Checkpoints:
 
     def _quoted(self, name: str) -> str:
         return shlex.quote(str(self.folder / name))
+
+
+def _content(
+    step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]
+) -> tuple[bytes, bytes, str]:
+    """The content of the file of tensors and of state.json, and the hash of the former."""
+    data = save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
+    digest = hashlib.sha256(data).hexdigest()
+    content = {"step": step, "sha256": digest, "bytes": len(data), "state": dict(state)}
+    return data, atomic.json_bytes(atomic.with_checksum(content)), digest
 
 
 def _order(name: str) -> tuple[int, int]:

@@ -30,7 +30,15 @@ def sealed(body: bytes) -> bytes:
 
 
 def load_config(path: Path, *, has_checksum: bool) -> TrainingConfig:
-    """The settings in a file. Those of older runs have no checksum."""
+    """The settings in a file. Older runs have no checksum in it."""
+    try:
+        return TrainingConfig.build(read_settings(path, has_checksum=has_checksum))
+    except ConfigError as error:
+        raise RunError(f"{path}: {error.message}", HINT) from error
+
+
+def read_settings(path: Path, *, has_checksum: bool) -> dict[str, Any]:
+    """The settings in a file as plain data, not validated."""
     data = read_file(path)
     start, _, body = data.partition(b"\n")
     if (has_checksum or start.startswith(_SEAL)) and data != sealed(body):
@@ -45,11 +53,8 @@ def load_config(path: Path, *, has_checksum: bool) -> TrainingConfig:
         what = " ".join(str(error).split())[:200] or "it is nested too deeply"
         raise RunError(f"{path} is not valid YAML: {what}.", HINT) from error
     if not isinstance(values, dict):
-        raise RunError(f"{path} holds no settings.", HINT)
-    try:
-        return TrainingConfig.build(values)
-    except ConfigError as error:
-        raise RunError(f"{path}: {error.message}", HINT) from error
+        raise RunError(f"{path} contains no settings.", HINT)
+    return values
 
 
 class _PlainLoader(yaml.SafeLoader):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -16,9 +17,9 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from wmtk.datasets import Schema
 from wmtk.datasets.storage import atomic
 from wmtk.documents import Document, FreeForm, problems
-from wmtk.errors import CheckpointError, CorruptDatasetError, RunError, WmtkError
+from wmtk.errors import CheckpointError, CorruptDatasetError, FormerRunError, RunError, WmtkError
 
-FORMAT = 1  # of run directories
+FORMAT = 2  # of run directories; wmtk.runs.conversion converts format 1
 HINT = "Restore the file from a copy of the run directory, or start a new run."
 MAX_BYTES = 2**24  # of run.json, config.yaml and the like
 MAX_METRICS_BYTES = 2**32
@@ -81,12 +82,17 @@ class RunDocument(Document):
     @classmethod
     def open(cls, path: Path) -> tuple[Self, dict[str, Any]]:
         """A sealed document from its file, with its schema and as plain data."""
+        content = cls.content(path)
+        return cls.read(content, path, HINT), content
+
+    @classmethod
+    def content(cls, path: Path) -> dict[str, Any]:
+        """The content of a file whose checksum is right, as plain data, not validated."""
         data = read_file(path)
         try:
-            content = atomic.verify_checksum(atomic.parse_json(data, path), path)
+            return atomic.verify_checksum(atomic.parse_json(data, path), path)
         except CorruptDatasetError as error:
             raise cls.corrupt(error.message, HINT, path) from error
-        return cls.read(content, path, HINT), content
 
 
 class SourceRecord(RunDocument):
@@ -130,6 +136,12 @@ class RunRecord(RunDocument):
         written = content.get("format") if isinstance(content, dict) else None
         if type(written) is int and written > FORMAT:
             raise RunError(f"{path.parent} was made by a newer wmtk.", "pip install --upgrade wmtk")
+        if type(written) is int and 1 <= written < FORMAT:
+            raise FormerRunError(
+                f"{path.parent} was made by an earlier version of wmtk, with other names for "
+                "settings, tensors and metrics.",
+                f"Convert it: wmtk convert {shlex.quote(str(path.parent))}",
+            )
         return super().read(content, path, hint)
 
     @model_validator(mode="after")

@@ -139,15 +139,22 @@ class Run:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes from training in the same directory."""
-        with atomic.FolderLock(self.path, exclusive=True) as granted:
-            if not granted:
-                raise RunError(
-                    f"Another process is training in {self.path}.",
-                    "Wait until it has finished, or choose another --out.",
-                )
+        with exclusive_lock(self.path):
             self.checkpoints.remove_unfinished()
             atomic.remove_staged(self.path)
             yield
+
+
+@contextmanager
+def exclusive_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of a run directory; raise if another process holds it."""
+    with atomic.FolderLock(path, exclusive=True) as granted:
+        if not granted:
+            raise RunError(
+                f"Another process is training in {path}.",
+                "Wait until it has finished, or choose another directory.",
+            )
+        yield
 
 
 def _not_a_run(path: Path) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -12,6 +13,7 @@ from wmtk.datasets import Schema
 from wmtk.models.schedules import Scale, Schedule, value
 from wmtk.models.world_model import WorldModelConfig
 from wmtk.observations import IMAGE_SIZE, ObsCodec, key_names
+from wmtk.runs.former_names import require_present_names, setting_names
 
 Names = Annotated[tuple[str, ...], BeforeValidator(key_names)]
 # The settings of `DataConfig` that a trained model is bound to.
@@ -151,3 +153,12 @@ class TrainingConfig(Config):
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
     preset: str | None = None  # the preset that the settings started from
+
+    @classmethod
+    def build(cls, values: Mapping[str, Any]) -> Self:
+        require_present_names(setting_names(values))
+        return super().build(values)
+
+    def override(self, overrides: Mapping[str, Any]) -> Self:
+        require_present_names(overrides)
+        return super().override(overrides)
