@@ -95,13 +95,12 @@ def test_a_converted_run_resumes_and_reports_the_same_metrics_as_a_new_one(forme
     convert_run(former)
     before = {name for line in read_metrics(former) for name in line}
     config = Run(former).settings
-    run = wmtk.online("wmtk/Catch-v0", former, config, steps=400, resume=True)
+    run = wmtk.online("wmtk/Catch-v0", former, config, steps=280, resume=True)
     assert run.step > 6
     new = {name for line in read_metrics(former) if line["step"] > 6 for name in line}
-    assert before <= new | {"train/return", "return/train", "return/episodes", "share/saving"}
-    assert {name for name in new if not name.startswith("eval/confirmed")} <= before | {
-        "share/saving"
-    }
+    # Written only by an evaluation that is the best one so far, or by a long save.
+    occasional = {n for n in before | new if n.startswith(("eval/confirmed", "share/saving"))}
+    assert before ^ new <= occasional
 
 
 def test_a_converted_run_plays(former) -> None:

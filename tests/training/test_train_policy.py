@@ -102,7 +102,7 @@ def test_metrics_are_logged(model_run, tmp_path) -> None:
         "entropy/actor",
         "gradient/actor",
         "gradient/critic",
-        "rate/actor",
+        "lr/actor",
         "time/updates_per_second",
     } <= names
     assert all(np.isfinite(value) for value in lines[-1].values())

@@ -236,7 +236,7 @@ class PolicyStage:
             "value": values["critic/value"],
             "entropy": values["entropy/actor"],
         }
-        values |= {f"rate/{name}": rate for name, rate in self.trainer.rates.items()}
+        values |= {f"lr/{name}": rate for name, rate in self.trainer.rates.items()}
         return Report({f"train/{name}": value for name, value in values.items()}, shown)
 
     def look(
