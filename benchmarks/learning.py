@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import imageio.v3 as iio
 import numpy as np
 from rich.console import Console
 from timing import Table, write_markdown
@@ -30,7 +29,9 @@ from wmtk.envs import resolve
 from wmtk.envs.known_returns import known_returns
 from wmtk.runs.metrics_log import read_metrics
 from wmtk.stats import Estimate
-from wmtk.viz.plots.curves import COLORS, Curve, Panel, curve_chart
+from wmtk.viz.plots.curves import Curve, CurvePanel, curve_figure
+from wmtk.viz.plots.figures import PALETTE, save_figure
+from wmtk.viz.plots.quality_chart import without_interval
 
 SEEDS = (0, 1, 2)
 FALLING = {"optimizer.lr": '{"start": 1e-3, "end": 1e-4, "steps": 16000}'}
@@ -272,7 +273,7 @@ def _online(lab: Lab, name: str, seed: int) -> Outcome:
         minutes=lab.minutes(run),
         test=_tested(lab, run, chosen),
         at=[int(report["steps/agent"] or 0) for report in reports],
-        curve=_plain([report["eval/return"] or 0.0 for report in reports]),
+        curve=without_interval([report["eval/return"] or 0.0 for report in reports]),
     )
 
 
@@ -291,12 +292,6 @@ def _estimate(parts: Sequence[Sequence[float]]) -> Estimate:
     means = np.array([np.mean(part) for part in parts])
     errors = np.array([2 * np.std(part) / len(part) ** 0.5 for part in parts])
     return Estimate(means, means - errors, means + errors)
-
-
-def _plain(values: Sequence[float]) -> Estimate:
-    numbers = np.array(values, np.float64)
-    nothing = np.full(numbers.shape, np.nan)
-    return Estimate(numbers, nothing, nothing)
 
 
 def table_of(name: str, outcomes: Sequence[Outcome]) -> Table:
@@ -326,34 +321,35 @@ def table_of(name: str, outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
-def panels_of(name: str, outcomes: Sequence[Outcome]) -> list[Panel]:
+def panels_of(name: str, outcomes: Sequence[Outcome]) -> list[CurvePanel]:
     """A curve for each seed, with the returns that are known as lines."""
     chosen = EXPERIMENTS[name]
     shortest = min(len(outcome.at) for outcome in outcomes)
-    places = [f"{number / 1000:.3g}k" for number in outcomes[0].at[:shortest]]
+    x = [float(number) for number in outcomes[0].at[:shortest]]
 
     def curves(part: str) -> list[Curve]:
         return [
-            Curve(f"seed {o.seed}", _first(getattr(o, part), shortest), COLORS[k])
+            Curve(f"seed {o.seed}", _first(getattr(o, part), shortest), PALETTE[k])
             for k, o in enumerate(outcomes)
         ]
 
     known = {**chosen.known, **chosen.published}
-    over = "updates of the policy" if chosen.policy else "agent steps"
-    panels = [Panel(f"Return over {over}", curves("curve"), places=places, levels=known)]
+    over = "update of the policy" if chosen.policy else "agent step"
+    panels = [CurvePanel("Return", curves("curve"), over, "return", x, levels=known)]
     if chosen.policy:
         both = [*curves("real"), *(_dashed(c) for c in curves("imagined"))]
-        panels.append(Panel("Discounted: real, and imagined (dashed)", both, places=places))
+        title = "Discounted: reached, and imagined (dashed)"
+        panels.append(CurvePanel(title, both, over, "discounted return", x))
     return panels
 
 
-def draw(name: str, panels: Sequence[Panel], title: str, subtitle: str = "") -> None:
+def draw(name: str, panels: Sequence[CurvePanel], title: str, caption: str = "") -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
-    chart = curve_chart(panels, title=title, subtitle=subtitle)
-    iio.imwrite(IMAGES / f"results-{name}.png", chart)
+    figure = curve_figure(panels, title=title, caption=caption)
+    save_figure(figure, IMAGES / f"results-{name}.png")
 
 
-def compared(title: str, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[Table, Panel]:
+def compared(title: str, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[Table, CurvePanel]:
     """Experiments side by side, at the last of the tests that all of them had."""
     each = [outcome for seeds in outcomes.values() for outcome in seeds]
     places = min((outcome.at for outcome in each), key=len)
@@ -362,14 +358,14 @@ def compared(title: str, outcomes: Mapping[str, Sequence[Outcome]]) -> tuple[Tab
     note = f"The mean return of a test after {places[last]:,} agent steps."
     table = Table(title, ("", *seeds, "mean"), note)
     curves = []
-    for color, (what, found) in zip(COLORS, outcomes.items(), strict=False):
+    for color, (what, found) in zip(PALETTE, outcomes.items(), strict=False):
         returns = np.array([outcome.curve.value[: last + 1] for outcome in found])
         ends = returns[:, last]
         table.add(what, *(f"{value:.2f}" for value in ends), f"{ends.mean():.2f}")
         spread = Estimate(returns.mean(0), returns.min(0), returns.max(0))
         curves.append(Curve(what, spread, color))
-    places_named = [f"{number / 1000:.3g}k" for number in places]
-    return table, Panel("Return over agent steps", curves, places=places_named)
+    x = [float(number) for number in places]
+    return table, CurvePanel("Return", curves, "agent step", "return", x)
 
 
 def _first(values: Estimate, count: int) -> Estimate:
@@ -398,7 +394,12 @@ def main() -> None:
             table, panel = compared(
                 title, {what: learn_all(lab, part, args) for what, part in parts.items()}
             )
-            draw(name, [panel], title, "Means over the seeds, from the least to the greatest")
+            draw(
+                name,
+                [panel],
+                title,
+                "Means over the seeds; bands reach from the lowest seed to the highest.",
+            )
         else:
             outcomes = learn_all(lab, name, args)
             table = table_of(name, outcomes)

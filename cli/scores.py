@@ -85,10 +85,12 @@ def scores(
     Games may be called pong, Pong, atari_pong or ALE/Pong-v5.
     """
     from wmtk.scores import compare, published_agents, read_scores
-    from wmtk.viz.videos.video_file import IMAGE_ENDINGS, require_ending
+    from wmtk.viz.videos.video_file import require_ending
 
     if chart is not None:
-        require_ending(chart, IMAGE_ENDINGS)
+        from wmtk.viz.plots.figures import FIGURE_ENDINGS
+
+        require_ending(chart, FIGURE_ENDINGS)
     if csv is not None:
         require_ending(csv, [".csv"])
     read = read_scores(files or [])
@@ -201,17 +203,17 @@ def _write_csv(path: Path, comparison: Comparison, *, per_game: bool) -> None:
 
 def _draw(path: Path, comparison: Comparison, agent: str) -> None:
     from wmtk.scores import differences
-    from wmtk.viz.plots.score_chart import Panel, difference_chart
-    from wmtk.viz.videos.video_file import write_image
+    from wmtk.viz.plots.figures import save_figure
+    from wmtk.viz.plots.score_chart import ScoreComparison, difference_figure
 
     subject = comparison.agent(agent)
     panels = [
-        Panel(f"{found.agent} vs {found.other}", found.games, found.values)
+        ScoreComparison(f"{found.agent} vs {found.other}", found.games, found.values)
         for found in differences(comparison, subject)
     ]
     games = console.human_count(len(comparison.games), "game")
-    pixels = difference_chart(panels, title=f"{subject.name}, game by game", subtitle=f"{games}.")
-    written = write_image(path, pixels)
+    figure = difference_figure(panels, title=f"{subject.name}, game by game", caption=f"{games}.")
+    written = save_figure(figure, path)
     size = f"{written.width} × {written.height} pixels, {console.human_bytes(written.bytes)}"
     _say(f"{path}: {games}, {size}.")
 

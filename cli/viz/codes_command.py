@@ -23,7 +23,6 @@ from wmtk.cli.viz.window_options import (
     Seed,
     open_look,
     out_or_usual,
-    require_out,
 )
 from wmtk.errors import UsageError
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from wmtk.stats import Numbers
     from wmtk.viz.draw.canvas import Image
     from wmtk.viz.metrics import CodeUsage
-    from wmtk.viz.plots.code_history import CodeMoment
+    from wmtk.viz.plots.code_history import CheckpointCodes
     from wmtk.viz.videos.video_file import Written
 
 FILMED = 1  # episodes of a video unless told otherwise
@@ -100,9 +99,11 @@ def codes(
       wmtk viz codes runs/catch catch.zarr codes.png --checkpoint 1000 --json
     """
     from wmtk.viz.plots.code_map import code_map
-    from wmtk.viz.videos.video_file import IMAGE_ENDINGS, write_image, write_video
+    from wmtk.viz.plots.figures import FIGURE_ENDINGS, save_figure
+    from wmtk.viz.videos.video_file import VIDEO_ENDINGS, require_ending, write_video
 
-    require_out(out)
+    if out is not None:
+        require_ending(out, VIDEO_ENDINGS + FIGURE_ENDINGS)
     look = open_look(
         run,
         data,
@@ -116,21 +117,21 @@ def codes(
     )
     now = _moment(look, seed)
     target = out_or_usual(out, look.model, "codes-training" if training else "codes", still=True)
-    still = target.suffix.lower() in IMAGE_ENDINGS
+    still = target.suffix.lower() in FIGURE_ENDINGS
     title = f"Codes of {look.model.run.path.name}"
-    subtitle = f"{look.dataset.path.name}: {look.held_out}. {now.usage.frames:,} frames."
+    caption = f"{look.dataset.path.name}: {look.held_out}. {now.usage.frames:,} frames."
     moments = _moments(look, now, seed, device) if training else []
     written: Written
     if training and still:
-        from wmtk.viz.plots.code_history import history_sheet
+        from wmtk.viz.plots.code_history import code_history
 
-        written = write_image(target, history_sheet(moments, title=title, subtitle=subtitle))
+        written = save_figure(code_history(moments, title=title, caption=caption), target)
     elif still:
         name = f"{title}, update {now.update:,}"
-        pixels = code_map(now.usage, now.prior, title=name, subtitle=subtitle)
-        written = write_image(target, pixels)
+        figure = code_map(now.usage, now.prior, title=name, caption=caption)
+        written = save_figure(figure, target)
     elif training:
-        written = write_video(target, _maps(moments, title, subtitle), fps)
+        written = write_video(target, _maps(moments, title, caption), fps)
     else:
         written = write_video(target, _film(look, episodes or FILMED, title, seed), fps)
     report = CodesReport(
@@ -171,11 +172,11 @@ def _text(report: CodesReport) -> str:
     return text
 
 
-def _moment(look: Look, seed: int) -> CodeMoment:
+def _moment(look: Look, seed: int) -> CheckpointCodes:
     """The use of codes by one checkpoint."""
     from wmtk.viz.latent_codes import code_distributions
     from wmtk.viz.metrics import code_usage
-    from wmtk.viz.plots.code_history import CodeMoment
+    from wmtk.viz.plots.code_history import CheckpointCodes
 
     with progress(
         f"Looking at update {look.model.step:,}", len(look.windows), noun="window"
@@ -183,10 +184,10 @@ def _moment(look: Look, seed: int) -> CodeMoment:
         posterior, prior = code_distributions(
             look.model, look.batches(), seed=seed, on_windows=bar.advance
         )
-    return CodeMoment(look.model.step, code_usage(posterior), prior.mean(0))
+    return CheckpointCodes(look.model.step, code_usage(posterior), prior.mean(0))
 
 
-def _moments(look: Look, now: CodeMoment, seed: int, device: str) -> list[CodeMoment]:
+def _moments(look: Look, now: CheckpointCodes, seed: int, device: str) -> list[CheckpointCodes]:
     """The same for each checkpoint of the run, on the same windows."""
     from dataclasses import replace
 
@@ -207,7 +208,7 @@ def _moments(look: Look, now: CodeMoment, seed: int, device: str) -> list[CodeMo
     ]
 
 
-def _short(moment: CodeMoment) -> Moment:
+def _short(moment: CheckpointCodes) -> Moment:
     usage = moment.usage
     return Moment(
         update=moment.update,
@@ -218,13 +219,14 @@ def _short(moment: CodeMoment) -> Moment:
     )
 
 
-def _maps(moments: list[CodeMoment], title: str, subtitle: str) -> Iterator[Image]:
+def _maps(moments: list[CheckpointCodes], title: str, caption: str) -> Iterator[Image]:
     """The map of each checkpoint, for a video."""
     from wmtk.viz.plots.code_map import code_map
+    from wmtk.viz.plots.figures import figure_pixels
 
     for moment in moments:
         name = f"{title}, update {moment.update:,}"
-        yield code_map(moment.usage, moment.prior, title=name, subtitle=subtitle)
+        yield figure_pixels(code_map(moment.usage, moment.prior, title=name, caption=caption))
 
 
 def _film(look: Look, episodes: int, title: str, seed: int) -> Iterator[Image]:

@@ -109,12 +109,14 @@ def compare(
     from wmtk.viz.evaluation.model_metrics import compute_metrics
     from wmtk.viz.evaluation.verdict import verdict
     from wmtk.viz.videos.episode_file import ENDINGS
-    from wmtk.viz.videos.video_file import IMAGE_ENDINGS, require_ending
+    from wmtk.viz.videos.video_file import require_ending
 
     if len(paths) < 3:
         raise UsageError("There is nothing to compare.", "Give two runs or more, then the dataset.")
     if chart is not None:
-        require_ending(chart, IMAGE_ENDINGS)
+        from wmtk.viz.plots.figures import FIGURE_ENDINGS
+
+        require_ending(chart, FIGURE_ENDINGS)
     if video is not None:
         require_ending(video, ENDINGS)
     runs = [run_and_checkpoint(path) for path in paths[:-1]]
@@ -248,16 +250,15 @@ def _render(report: CompareReport) -> RenderableType:
 def _draw_chart(
     path: Path, names: list[str], qualities: list[dict[str, ObsQuality]], report: CompareReport
 ) -> None:
-    from wmtk.viz.plots.curves import curve_chart
-    from wmtk.viz.plots.quality_chart import comparison_panels
-    from wmtk.viz.videos.video_file import write_image
+    from wmtk.viz.plots.figures import save_figure
+    from wmtk.viz.plots.quality_chart import quality_figure
 
-    subtitle = (
+    caption = (
         f"{report.dataset.name}: {report.windows} windows of {report.episodes} episodes "
         f"({report.held_out[0]}); bands are 95% intervals over episodes."
     )
-    panels = comparison_panels(names, qualities)
-    _tell(write_image(path, curve_chart(panels, title=" and ".join(names), subtitle=subtitle)))
+    figure = quality_figure(names, qualities, title=" and ".join(names), caption=caption)
+    _tell(save_figure(figure, path))
 
 
 def _draw_video(

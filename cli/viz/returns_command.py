@@ -80,10 +80,12 @@ def returns(
     """
     stdout.reserve()
     from wmtk.viz.metrics import training_returns
-    from wmtk.viz.videos.video_file import IMAGE_ENDINGS, require_ending
+    from wmtk.viz.videos.video_file import require_ending
 
     if chart is not None:
-        require_ending(chart, IMAGE_ENDINGS)
+        from wmtk.viz.plots.figures import FIGURE_ENDINGS
+
+        require_ending(chart, FIGURE_ENDINGS)
     updates = chosen_updates(run, most)
     trusted = trust_env or []
     played = [
@@ -214,19 +216,15 @@ def _render(report: ReturnsReport) -> RenderableType:
 
 
 def _draw(path: Path, report: ReturnsReport) -> None:
-    from wmtk.viz.draw.canvas import BLUE, ORANGE
-    from wmtk.viz.plots.curves import Curve, Panel, curve_chart
-    from wmtk.viz.videos.video_file import write_image
+    from wmtk.viz.plots.figures import save_figure
+    from wmtk.viz.plots.returns_chart import returns_figure
 
-    found = report.comparison
-    curves = [
-        Curve("imagined by the critic", found.imagined, BLUE),
-        Curve("came, discounted", found.true, ORANGE),
-    ]
-    places = [f"{update:,}" for update in report.updates]
-    panel = Panel("return of an episode, by update", curves, zero=True, places=places)
-    title = f"Returns of {report.run.resolve().name}"
-    subtitle = f"{report.episodes} episodes each; bands are 95% intervals."
-    written = write_image(path, curve_chart([panel], title=title, subtitle=subtitle))
+    figure = returns_figure(
+        report.comparison,
+        report.updates,
+        title=f"Returns of {report.run.resolve().name}",
+        caption=f"{report.episodes} episodes with each checkpoint; bands are 95% intervals.",
+    )
+    written = save_figure(figure, path)
     size = f"{written.width} × {written.height} pixels, {human_bytes(written.bytes)}"
     err.print(f"{path}: {size}.", soft_wrap=True)

@@ -113,6 +113,10 @@ def test_chart(run_wmtk, runs):
     assert "d.png: 2 games" in result.stderr
     with PillowImage.open(runs / "d.png") as drawn:
         assert drawn.size[0] > 1000
+    for ending, start in ((".svg", b"<?xml"), (".pdf", b"%PDF")):
+        result = run_wmtk("scores", "runs.csv", "--chart", f"d{ending}")
+        assert result.exit_code == 0, result.stderr
+        assert (runs / f"d{ending}").read_bytes().startswith(start)
 
 
 def test_names_are_not_markup(run_wmtk, runs):
@@ -126,7 +130,7 @@ def test_names_are_not_markup(run_wmtk, runs):
         (["none.csv"], 2, "none.csv does not exist"),
         (["runs.csv", "runs.csv"], 1, "yours has two scores in pong with seed 0"),
         (["runs.csv", "--agent", "dqn"], 2, "There are: yours, DreamerV2, IQN, Rainbow."),
-        (["runs.csv", "--chart", "d.svg"], 2, "Use one of: .png."),
+        (["runs.csv", "--chart", "d.gif"], 2, "Use one of: .png, .svg, .pdf."),
         (["runs.csv", "--csv", "d.txt"], 2, "Use one of: .csv."),
         (["runs.csv", "--confidence", "2"], 2, "--confidence"),
         (["bad.csv"], 1, "Did you mean 'pong'?"),

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wmtk.viz.draw import canvas as canvas_module
 from wmtk.viz.draw.canvas import (
     CLEAR,
     PAPER,
     RED,
     Canvas,
+    drawable,
     elide,
     enlarge,
+    font_file,
     shrink,
-    spell,
     text_width,
     to_rgb,
     wrap,
@@ -83,9 +85,28 @@ def test_pixels_are_a_copy():
     assert before.flags.writeable
 
 
-def test_what_the_font_lacks_is_spelled():
-    assert spell("random ε=0.1 −2 × é") == "random eps=0.1 -2 x e"
-    assert spell("日本\n") == "???"
+def test_text_of_the_field_is_drawn_as_it_is():
+    text = "random ε=0.1 −2 × λ é ü → …"
+    assert drawable(text) == text
+    assert drawable("日本\n") == "???"
+    accents = Canvas(40, 20), Canvas(40, 20)
+    for canvas, letter in zip(accents, "eé", strict=True):
+        canvas.text(5, 2, letter)
+    assert (accents[0].pixels() != accents[1].pixels()).any()
+
+
+def test_without_matplotlib_the_font_of_pillow_and_plain_characters_are_used(monkeypatch):
+    for cached in (canvas_module.font_file, canvas_module._font, canvas_module._drawable):
+        cached.cache_clear()
+    monkeypatch.setattr(canvas_module, "find_spec", lambda name: None)
+    try:
+        assert font_file() is None
+        assert drawable("random ε=0.1 −2 × λ é …") == "random eps=0.1 -2 x lambda e …"
+        assert drawable("日本\n") == "???"
+        assert text_width("−2 × 3") == text_width("-2 x 3")
+    finally:
+        for cached in (canvas_module.font_file, canvas_module._font, canvas_module._drawable):
+            cached.cache_clear()
 
 
 def test_text_stays_within_its_width():

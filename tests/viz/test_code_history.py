@@ -6,40 +6,47 @@ import itertools
 
 import numpy as np
 
+from wmtk.viz.draw.code_squares import DARK, DEAD, LIGHT, map_pixels
 from wmtk.viz.metrics import code_usage
-from wmtk.viz.plots.code_history import CodeMoment, history_panels, history_sheet, spread
-from wmtk.viz.plots.code_map import DARK, DEAD, LIGHT, map_pixels
+from wmtk.viz.plots.code_history import CheckpointCodes, code_history, history_panels, spread
+from wmtk.viz.plots.figures import figure_pixels
 from wmtk.viz.videos.code_video import code_films, code_frames
 
 from .dots import PLACES, DotModel, record
 
 
-def moment(update: int, classes: int) -> CodeMoment:
+def moment(update: int, classes: int) -> CheckpointCodes:
     """Two variables that use the first of four classes evenly, and a prior that uses them all."""
     rows = np.eye(4)[np.arange(12) % classes]
     posterior = np.stack([rows, rows], 1)
-    return CodeMoment(update, code_usage(posterior), np.full((2, 4), 0.25))
+    return CheckpointCodes(update, code_usage(posterior), np.full((2, 4), 0.25))
 
 
 def test_what_changes_from_checkpoint_to_checkpoint() -> None:
     panels = history_panels([moment(100, 1), moment(2000, 2), moment(30_000, 4)])
     curves = {panel.title: {c.name: c.values.value for c in panel.curves} for panel in panels}
-    perplexity = curves["perplexity of a variable, of 4"]
+    perplexity = curves["Perplexity of a variable (of 4)"]
     np.testing.assert_allclose(perplexity["posterior"], [1, 2, 4])
     np.testing.assert_allclose(perplexity["prior"], 4)
-    np.testing.assert_allclose(curves["dead classes, of all"]["posterior"], [0.75, 0.5, 0])
-    np.testing.assert_allclose(curves["dead classes, of all"]["prior"], 0)
-    apart = curves["use of classes that prior and posterior do not share"]["a variable"]
+    np.testing.assert_allclose(curves["Dead classes"]["posterior"], [0.75, 0.5, 0])
+    np.testing.assert_allclose(curves["Dead classes"]["prior"], 0)
+    apart = curves["Distance of prior and posterior use"]["prior against posterior"]
     np.testing.assert_allclose(apart, [0.75, 0.5, 0])
-    assert list(panels[0].places) == ["100", "2,000", "30,000"]
+    assert panels[0].x == [100, 2000, 30_000]
 
 
-def test_a_sheet_has_a_map_for_each_checkpoint() -> None:
-    moments = [moment(100 * n, 1 + n % 4) for n in range(1, 4)]
-    sheet = history_sheet(moments, title="Codes", subtitle="Frames.")
-    fewer = history_sheet(moments[:1])
-    marked = [(picture == DEAD).all(-1).sum() for picture in (sheet, fewer)]
-    assert marked[0] > marked[1] > 0
+def test_a_history_has_curves_and_a_map_for_each_checkpoint() -> None:
+    checkpoints = [moment(100 * n, 1 + n % 4) for n in range(1, 4)]
+    for shown in (checkpoints, checkpoints[:1]):
+        figure = code_history(shown, title="Codes", caption="Frames.")
+        figure_pixels(figure)
+        maps = [axes for axes in figure.axes if axes.images]
+        assert len(figure.axes) - len(maps) == 4 + 2 * (10 - len(shown))  # four are of curves
+        updates = [f"{checkpoint.update}" for checkpoint in shown]
+        assert [axes.get_xlabel() for axes in maps] == 2 * updates
+        dead = [int(axes.images[0].get_array().mask.sum()) for axes in maps]
+        assert dead[: len(shown)] == [int(checkpoint.usage.dead.sum()) for checkpoint in shown]
+        assert sum(dead[len(shown) :]) == 0  # the prior uses all classes
 
 
 def test_of_many_checkpoints_some_are_shown() -> None:

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex, to_rgb
 
 from wmtk.agent.outputs import Posterior
 from wmtk.errors import UsageError
 from wmtk.viz.latent_codes import code_distributions
 from wmtk.viz.metrics import code_usage
-from wmtk.viz.plots.code_map import DEAD, HEAD, HEADER, LARGEST, MARGIN, NAMES, code_map, shade
+from wmtk.viz.plots.code_map import DARK_COLOR, DEAD_COLOR, LIGHT_COLOR, code_map
+from wmtk.viz.plots.figures import figure_pixels
 
 from .dots import PLACES, DotModel, record
 
@@ -32,27 +34,50 @@ def test_a_cell_is_as_dark_as_its_class_is_used() -> None:
     posterior = np.zeros((10, 2, 4))
     posterior[:9, 0, 1] = posterior[9:, 0, 2] = 1
     posterior[:, 1] = 0.25
-    found = code_usage(posterior)
-    pixels = code_map(found, found.usage)
-    cell = LARGEST
-    x, y = MARGIN + NAMES, HEADER + HEAD
+    usage = code_usage(posterior)
+    figure = code_map(usage, np.full((2, 4), 0.25))
+    figure_pixels(figure)
+    post, prior = (axes.collections[0] for axes in figure.axes[:2])
+    colors = np.array([to_hex(color) for color in post.get_facecolors()]).reshape(2, 4)
+    assert colors[0, 0] == colors[0, 3] == DEAD_COLOR
+    assert colors[1].tolist() == [between(0.25)] * 4
+    assert colors[0].tolist()[1:3] == [between(0.9), between(0.1)]
+    assert {to_hex(color) for color in prior.get_facecolors()} == {between(0.25)}
 
-    def color(variable: int, code: int) -> tuple[int, ...]:
-        return tuple(pixels[y + variable * cell + 2, x + code * cell + 2].tolist())
 
-    assert color(0, 1) == shade(0.9)
-    assert color(0, 2) == shade(0.1)
-    assert color(0, 0) == color(0, 3) == DEAD
-    assert color(1, 0) == shade(0.25)
+def between(share: float) -> str:
+    """The color of a share: from light to dark, in 256 steps, as far as its square root."""
+    light, dark = (np.array(to_rgb(color)) for color in (LIGHT_COLOR, DARK_COLOR))
+    level = int(256 * share**0.5) / 255
+    return to_hex(light + (dark - light) * level)
+
+
+def test_bars_have_the_numbers_of_each_variable() -> None:
+    posterior = np.zeros((10, 2, 4))
+    posterior[:5, 0, 0] = posterior[5:, 0, 3] = 1  # two classes in use, by turns
+    posterior[:, 1, 2] = 1
+    figure = code_map(code_usage(posterior), np.full((2, 4), 0.25), title="t", caption="c")
+    figure_pixels(figure)
+    perplexity, information = figure.axes[2:4]
+    assert [bar.get_width() for bar in perplexity.patches] == pytest.approx([2, 1])
+    widths = [bar.get_width() for bar in information.patches]
+    assert widths == pytest.approx([np.log(2), 0], abs=1e-9)
+    (marks,) = perplexity.collections
+    assert [segment[0][0] for segment in marks.get_segments()] == pytest.approx([4, 4])
+    assert perplexity.get_xlim() == (0, 4)
+    assert perplexity.get_ylim() == figure.axes[0].get_ylim()  # rows are those of the maps
+    assert perplexity.get_position().y0 == pytest.approx(figure.axes[0].get_position().y0)
 
 
 @pytest.mark.parametrize(("variables", "classes"), [(32, 32), (16, 2), (1, 64)])
 def test_maps_of_all_sizes(variables: int, classes: int) -> None:
     posterior = np.random.default_rng(0).dirichlet(np.ones(classes), (5, variables))
-    found = code_usage(posterior)
-    pixels = code_map(found, found.usage, title="t", subtitle="s")
-    assert pixels.shape[1] < 2000
-    assert pixels.shape[0] < 1000
+    usage = code_usage(posterior)
+    pixels = figure_pixels(code_map(usage, usage.usage, title="t", caption="s"))
+    assert 500 < pixels.shape[1] < 2400
+    assert 250 < pixels.shape[0] < 1000
+    edge = np.concatenate([pixels[:, :4], pixels[:, -4:]], 1)
+    assert (edge == 255).all()
 
 
 def test_gaussian_latents_have_no_codes() -> None:

@@ -1,22 +1,21 @@
-"""Curves with intervals."""
+"""Curves with intervals, and figures as files."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from PIL import Image as PillowImage
 
+from wmtk.errors import UsageError
 from wmtk.viz.metrics import Estimate
-from wmtk.viz.plots.curves import (
-    COLORS,
-    PLOT_HEIGHT,
-    PLOT_WIDTH,
-    QUIET,
-    Curve,
-    Panel,
-    curve_chart,
-    limits,
-    round_numbers,
-)
+from wmtk.viz.plots.curves import Curve, CurvePanel, curve_figure, limits
+from wmtk.viz.plots.figures import BASELINES, PALETTE, figure_pixels, save_figure
 
 
 def estimate(values: list[float], width: float = 0.1) -> Estimate:
@@ -24,97 +23,163 @@ def estimate(values: list[float], width: float = 0.1) -> Estimate:
     return Estimate(numbers, numbers - width, numbers + width)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
-        (-3.0, 42.0, [0.0, 10.0, 20.0, 30.0, 40.0]),
-        (0.0111, 0.0131, [0.0115, 0.012, 0.0125, 0.013]),
-    ],
-    ids=["unit", "tens", "small"],
-)
-def test_round_numbers(low: float, high: float, expected: list[float]) -> None:
-    found = round_numbers(low, high)
-    assert found == pytest.approx(expected)
+def drawn(*panels: CurvePanel) -> tuple[Figure, list[Axes]]:
+    """A chart after it was drawn, which puts everything in its place."""
+    figure = curve_figure(panels, title="t", caption="c")
+    figure_pixels(figure)
+    return figure, list(figure.axes)
 
 
-def test_the_range_holds_the_curves_and_zero() -> None:
-    panel = Panel("t", [Curve("a", estimate([1.0, 2.0]), COLORS[0])], zero=True)
+def line_of(axes: Axes, color: str) -> Line2D:
+    (line,) = (line for line in axes.lines if line.get_color() == color)
+    return line
+
+
+def legend_names(figure: Figure) -> list[str]:
+    legends = [legend for part in figure.subfigs for legend in part.legends]
+    return [text.get_text() for legend in legends for text in legend.get_texts()]
+
+
+def test_the_range_includes_the_curves_and_zero() -> None:
+    panel = CurvePanel("t", [Curve("a", estimate([1.0, 2.0]), PALETTE[0])], zero=True)
     low, high = limits(panel)
     assert low < 0
     assert high > 2.1
+    _, (axes,) = drawn(panel)
+    assert axes.get_ylim() == (low, high)
 
 
 def test_an_extreme_interval_does_not_squeeze_the_curves() -> None:
     values = np.array([1.0, 2.0])
     wild = Estimate(values, values - 1000, values + 0.1)
-    low, high = limits(Panel("t", [Curve("a", wild, COLORS[0])]))
+    low, high = limits(CurvePanel("t", [Curve("a", wild, PALETTE[0])]))
     assert high - low < 5
 
 
-def test_curves_have_their_colors_and_go_up() -> None:
-    rising = Curve("a", estimate([0.0, 1.0, 2.0, 3.0]), COLORS[0])
-    pixels = curve_chart([Panel("t", [rising])], title="t")
-    rows, columns = np.nonzero((pixels == COLORS[0]).all(-1))
-    plot = rows > pixels.shape[0] - PLOT_HEIGHT - 60
-    rows, columns = rows[plot], columns[plot]
-    assert rows[columns == columns.min()].mean() > rows[columns == columns.max()].mean()
+def test_a_curve_has_its_numbers_its_color_and_a_band() -> None:
+    rising = Curve("a", estimate([0.0, 1.0, 2.0, 3.0], 0.5), PALETTE[0])
+    panel = CurvePanel("t", [rising], "update", "nats")
+    _, (axes,) = drawn(panel)
+    line = line_of(axes, PALETTE[0])
+    np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3, 4])
+    np.testing.assert_array_equal(line.get_ydata(), [0, 1, 2, 3])
+    (band,) = (c for c in axes.collections if isinstance(c, PolyCollection))
+    corners = band.get_paths()[0].vertices
+    assert corners[:, 1].min() == -0.5
+    assert corners[:, 1].max() == 3.5
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("update", "nats")
+    assert axes.get_title(loc="left") == "t"
 
 
-def test_what_is_not_known_is_left_out() -> None:
-    gaps = Curve("a", estimate([0.0, np.nan, 2.0]), COLORS[0])
-    nothing = Curve("b", estimate([np.nan] * 3), COLORS[1], dashed=True)
-    alone = Curve("c", estimate([1.0, np.nan, np.nan]), COLORS[2])
-    pixels = curve_chart([Panel("t", [gaps, nothing, alone]), Panel("u", [nothing])])
-    assert pixels.std() > 5
+def test_positions_are_to_scale() -> None:
+    curve = Curve("a", estimate([0.0, 1.0, 2.0]), PALETTE[0])
+    _, (axes,) = drawn(CurvePanel("t", [curve], x=[100, 200, 10_000]))
+    np.testing.assert_array_equal(line_of(axes, PALETTE[0]).get_xdata(), [100, 200, 10_000])
+    assert "10,000" in {label.get_text() for label in axes.get_xticklabels()}
 
 
-def test_dashes_are_as_long_with_two_points_as_with_many() -> None:
-    few, many = (Curve("", estimate([1.0] * number), COLORS[1], dashed=True) for number in (2, 20))
-    lines = []
-    for curve in (few, many):
-        pixels = curve_chart([Panel("t", [curve])])
-        lines.append((pixels == COLORS[1]).all(-1).any(0))
-    starts = [int((np.diff(line.astype(int)) == 1).sum()) for line in lines]
-    assert starts[0] > 10  # half of the width, in dashes and gaps of seven pixels
-    assert starts[1] > starts[0]  # it is longer
+@pytest.mark.parametrize("steps", [1, 2, 3, 15, 45, 200])
+def test_the_first_step_is_labeled_1(steps: int) -> None:
+    curve = Curve("a", estimate([0.5] * steps), PALETTE[0])
+    _, (axes,) = drawn(CurvePanel("t", [curve]))
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    low, high = axes.get_xlim()
+    visible = [x for x in axes.get_xticks() if low <= x <= high]
+    assert visible[0] == 1
+    assert labels[0] == "1"
+    assert all(float(x).is_integer() and x <= steps for x in visible)
+
+
+def test_unknown_numbers_are_left_out() -> None:
+    gaps = Curve("a", estimate([0.0, np.nan, 2.0]), PALETTE[0])
+    nothing = Curve("b", estimate([np.nan] * 3), PALETTE[1], dashed=True)
+    alone = Curve("c", estimate([1.0, np.nan, np.nan]), PALETTE[2])
+    _, (first, second) = drawn(CurvePanel("t", [gaps, nothing, alone]), CurvePanel("u", [nothing]))
+    np.testing.assert_array_equal(line_of(first, PALETTE[0]).get_xdata(), [1, 3])
+    assert len(line_of(first, PALETTE[1]).get_xdata()) == 0
+    assert line_of(first, PALETTE[2]).get_marker() == "o"  # a line of one point is invisible
+    assert second.get_ylim() == (0, 1)
+
+
+def test_dashed_curves_have_no_band_and_no_points() -> None:
+    dashed = Curve("a", estimate([1.0, 2.0]), PALETTE[1], dashed=True)
+    _, (axes,) = drawn(CurvePanel("t", [dashed]))
+    line = line_of(axes, PALETTE[1])
+    assert line.is_dashed()
+    assert line.get_marker() == ""
+    assert not axes.collections
 
 
 def test_levels_are_drawn_across_and_named() -> None:
-    flat = Curve("a", estimate([0.0, 0.0]), COLORS[0])
-    low, high = limits(Panel("t", [flat], levels={"best": 5.0}))
+    flat = Curve("a", estimate([0.0, 0.0]), PALETTE[0])
+    panel = CurvePanel("t", [flat], levels={"best": 5.0})
+    low, high = limits(panel)
     assert low < 0
     assert high > 5
-    with_level = curve_chart([Panel("t", [flat], levels={"best": 5.0})])
-    unnamed = curve_chart([Panel("t", [flat], levels={"": 5.0})])
-    gray = (with_level == QUIET).all(-1)
-    assert gray.sum(1).max() > PLOT_WIDTH / 3
-    assert (with_level != unnamed).any()
+    _, (axes,) = drawn(panel)
+    level = line_of(axes, BASELINES[0])
+    np.testing.assert_array_equal(level.get_ydata(), [5, 5])
+    np.testing.assert_array_equal(level.get_xdata(), [0, 1])  # of the width
+    (text,) = axes.texts
+    assert text.get_text() == "best"
+    assert axes.get_window_extent().contains(*text.get_window_extent().min)
+    assert axes.get_window_extent().contains(*text.get_window_extent().max)
 
 
-def test_a_curve_without_a_name_is_not_among_the_names() -> None:
-    named, unnamed = (Curve(name, estimate([1.0, 2.0]), COLORS[0]) for name in ("a", ""))
-    other = Curve("b", estimate([1.0, 2.0]), COLORS[1])
-    both = curve_chart([Panel("t", [other, named])])
-    alone = curve_chart([Panel("t", [other, unnamed])])
-    above = slice(0, both.shape[0] - PLOT_HEIGHT - 60)
-    assert (both[above] == COLORS[0]).all(-1).any()
-    assert not (alone[above] == COLORS[0]).all(-1).any()
+def test_the_legend_names_each_curve_once() -> None:
+    first, second = (Curve(name, estimate([1.0, 2.0]), PALETTE[0]) for name in ("a", ""))
+    other = Curve("b", estimate([1.0, 2.0]), PALETTE[1])
+    figure, _ = drawn(CurvePanel("t", [other, first]), CurvePanel("u", [first, second, other]))
+    assert legend_names(figure) == ["b", "a"]
+    assert legend_names(drawn(CurvePanel("t", [second]))[0]) == []
+    odd = Curve("_x$y", estimate([1.0, 2.0]), PALETTE[0])  # neither hidden nor a formula
+    assert legend_names(drawn(CurvePanel("t", [odd]))[0]) == ["_x$y"]
 
 
-def test_names_that_do_not_fit_go_on_in_the_next_line() -> None:
-    values = estimate([1.0, 2.0])
-    names = [f"an agent without part number {number}" for number in range(4)]
-    few = curve_chart([Panel("t", [Curve(names[0], values, COLORS[0])])])
-    many = curve_chart(
-        [
-            Panel(
-                "t",
-                [Curve(name, values, color) for name, color in zip(names, COLORS, strict=False)],
-            )
-        ]
-    )
-    assert many.shape[0] > few.shape[0]
-    above = slice(0, many.shape[0] - PLOT_HEIGHT - 60)
-    for color in COLORS[:4]:
-        assert (many[above] == color).all(-1).sum() >= 48  # the mark beside the name, 16 × 3
+def test_a_long_legend_takes_several_rows_and_stays_on_the_paper() -> None:
+    names = [f"an agent without part number {number}" for number in range(5)]
+    curves = [
+        Curve(name, estimate([1.0, 2.0]), color)
+        for name, color in zip(names, PALETTE, strict=False)
+    ]
+    few, _ = drawn(CurvePanel("t", curves[:1]))
+    many, (axes,) = drawn(CurvePanel("t", curves))
+    assert sorted(legend_names(many)) == names
+    assert many.get_figheight() > few.get_figheight()
+    ((legend,),) = (part.legends for part in many.subfigs)
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= many.bbox.x1
+    assert box.y0 >= axes.get_tightbbox().y1  # above the panel
+    title = many._suptitle  # type: ignore[attr-defined]
+    assert box.y1 <= title.get_window_extent().y0
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
+def test_a_figure_is_written_as_its_path_ends(tmp_path: Path, ending: str, start: bytes) -> None:
+    figure, _ = drawn(CurvePanel("λ × é −", [Curve("a", estimate([1.0, 2.0]), PALETTE[0])]))
+    written = save_figure(figure, tmp_path / "new" / f"a.{ending}")
+    assert written.path.read_bytes().startswith(start)
+    assert written.bytes == written.path.stat().st_size
+    again = save_figure(figure, tmp_path / f"b.{ending}")
+    assert again.path.read_bytes() == written.path.read_bytes()  # nothing of the time in it
+    if ending == "png":
+        with PillowImage.open(written.path) as image:
+            assert image.size == (written.width, written.height)
+
+
+def test_other_endings_are_refused_with_those_that_work(tmp_path: Path) -> None:
+    figure, _ = drawn(CurvePanel("t", [Curve("a", estimate([1.0]), PALETTE[0])]))
+    with pytest.raises(UsageError, match=r"Use one of: \.png, \.svg, \.pdf\."):
+        save_figure(figure, tmp_path / "a.bmp")
+    assert not any(tmp_path.iterdir())
+
+
+def test_charts_leave_the_settings_of_matplotlib_alone() -> None:
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    drawn(CurvePanel("t", [Curve("a", estimate([1.0, 2.0]), PALETTE[0])]))
+    assert dict(matplotlib.rcParams) == before

@@ -1,10 +1,12 @@
-"""Drawing with sharp pixels and small text: what the pictures of wmtk are made of."""
+"""Drawing with sharp pixels and small text, for sheets and videos."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,33 +31,48 @@ CLEAR = 200  # the gray that shows through transparent pixels
 TEXT = 13  # pixels, readable without effort
 LINE = 18  # from one line of such text to the next
 
-# The font that comes with pillow has little more than ASCII.
-SPELLED = str.maketrans({"−": "-", "–": "-", "—": "-", "×": "x", "ε": "eps", "→": "->"})
+# What stands in for characters that Pillow's own font lacks, which has little more than ASCII.
+PLAIN = {"−": "-", "–": "-", "—": "-", "×": "x", "→": "->", "λ": "lambda", "ε": "eps"}
+
+
+@cache
+def font_file() -> Path | None:
+    """DejaVu Sans, which is installed with matplotlib; None without it."""
+    package = find_spec("matplotlib")
+    for folder in (package.submodule_search_locations if package else None) or ():
+        path = Path(folder, "mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
+        if path.is_file():
+            return path
+    return None
 
 
 @cache
 def _font(size: int) -> Any:
-    return ImageFont.load_default(size)
+    """The font for text of `size` pixels; DejaVu Sans is wider than that of Pillow."""
+    path = font_file()
+    if path is None:
+        return ImageFont.load_default(size)
+    return ImageFont.truetype(path, size - 1, layout_engine=ImageFont.Layout.BASIC)
+
+
+def drawable(text: str) -> str:
+    """`text` in characters that the font has; the others lose their accents or become '?'."""
+    return "".join(_drawable(character) for character in text)
 
 
 @cache
-def _drawable(character: str) -> bool:
+def _drawable(character: str) -> str:
     font = _font(TEXT)
-    return character == " " or bytes(font.getmask(character)) != bytes(font.getmask("\uffff"))
-
-
-def spell(text: str) -> str:
-    """`text` in characters that the font has: accents go, what is left over becomes '?'."""
-    plain = text.translate(SPELLED)
-    if plain.isascii() and plain.isprintable():
-        return plain
-    decomposed = unicodedata.normalize("NFKD", plain)
-    kept = [character for character in decomposed if not unicodedata.combining(character)]
-    return "".join(character if _drawable(character) else "?" for character in kept)
+    missing = bytes(font.getmask("\uffff"))
+    ascii_only = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+    for text in (character, PLAIN.get(character, ""), ascii_only):
+        if text == " " or (text.isprintable() and text and bytes(font.getmask(text)) != missing):
+            return text
+    return "?"
 
 
 def text_width(text: str, size: int = TEXT) -> int:
-    width: float = _font(size).getlength(spell(text))
+    width: float = _font(size).getlength(drawable(text))
     return round(width)
 
 
@@ -109,7 +126,7 @@ def shrink(image: Image, side: int) -> Image:
 
 
 class Canvas:
-    """A picture under construction; x runs right and y down from the top left corner."""
+    """An image to draw on; x runs right and y down from the top left corner."""
 
     def __init__(self, width: int, height: int, background: Color = PAPER) -> None:
         self.width = width
@@ -160,7 +177,7 @@ class Canvas:
 
     def text(self, x: int, y: int, text: str, *, color: Color = INK, size: int = TEXT) -> None:
         """One line of text, from its top left corner on."""
-        self._draw.text((x, y), spell(text), fill=color, font=_font(size))
+        self._draw.text((x, y), drawable(text), fill=color, font=_font(size))
 
     def badge(self, x: int, y: int, text: str, color: Color, *, right: bool = False) -> int:
         """White text on a colored plate, beginning (or ending) at x; returns its width."""

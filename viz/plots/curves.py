@@ -1,154 +1,185 @@
-"""Numbers at each step of a horizon as curves with their intervals, in panels."""
+"""Numbers over the steps of a horizon or of a training, as curves with their intervals."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from numpy.typing import NDArray
 
-from wmtk.stats import Estimate, Numbers
-from wmtk.viz.draw.canvas import (
-    FAINT,
-    GRAY,
-    INK,
-    LINE,
-    PAPER,
-    Canvas,
-    Color,
-    Image,
-    elide,
-    text_width,
+from wmtk.stats import Estimate
+from wmtk.viz.plots.figures import (
+    BASELINES,
+    PANEL_SIZE,
+    SMALL_SIZE,
+    SOFT_COLOR,
+    TEXT_COLOR,
+    TEXT_SIZE,
+    count_axis,
+    shorten,
+    style_axes,
+    styled_figure,
+    text_inches,
+    wrapped,
 )
-from wmtk.viz.draw.lanes import FINE, ticks
 
-COLORS: tuple[Color, ...] = (
-    (21, 101, 192),
-    (219, 109, 0),
-    (24, 128, 56),
-    (142, 36, 170),
-    (200, 38, 38),
-    (0, 121, 107),
-)
-QUIET: Color = (150, 156, 164)  # of baselines
-MARGIN = 20
-HEADER = 66
-HEAD = 28  # pixels above the lines of a panel, for its title
-PLOT_WIDTH, PLOT_HEIGHT = 420, 220
-SCALE = 46  # pixels left of the lines for their numbers
-AXIS = 24  # pixels below the lines for the steps
-GAP = 34
 COLUMNS = 2
-DASH = 7
+WIDTH = 4.5  # inches of a panel
+SINGLE = 7.0  # inches of a chart of one panel
+HEIGHT = 2.55
+LEGEND_MARK = 0.55  # inches of a line in the legend with its gaps
+MARKED = 30  # curves of at most this many numbers have a point at each
 ROOM = 0.06  # of the range, above the highest and below the lowest number
 
 
 @dataclass(frozen=True)
 class Curve:
-    name: str  # without one it is not among the names above the chart
-    values: Estimate  # (H,), at steps 1 … H
-    color: Color
+    """A name for the legend (none if empty), numbers (H,) with intervals, a color."""
+
+    name: str
+    values: Estimate
+    color: str
     dashed: bool = False
 
 
 @dataclass(frozen=True)
-class Panel:
-    """Curves on one scale. `zero` draws a line there, and makes sure that it is on the chart.
+class CurvePanel:
+    """Curves on one scale.
 
-    `places` are the names of what the values are at, if that is not the steps 1 … H. `levels` are
-    numbers to compare with, by their names.
+    `x` (H,) are the positions of the values, by default the steps 1 … H. `zero` draws a line at 0
+    and includes it in the range. `levels` are numbers to compare with, by their names.
     """
 
     title: str
     curves: Sequence[Curve]
+    x_label: str = "step"
+    y_label: str = ""
+    x: Sequence[float] | None = None
     zero: bool = False
-    places: Sequence[str] = ()
     levels: Mapping[str, float] = field(default_factory=dict)
 
 
-def curve_chart(panels: Sequence[Panel], *, title: str = "", subtitle: str = "") -> Image:
-    """Panels in rows of two, each with the names of its curves below its title."""
+def curve_figure(panels: Sequence[CurvePanel], *, title: str = "", caption: str = "") -> Figure:
+    """Panels in rows of two below one legend; intervals are bands."""
     assert panels, "nothing to draw"
     columns = min(COLUMNS, len(panels))
-    names = max(len(_names(panel.curves)) for panel in panels) * LINE + 6
-    wide, high = SCALE + PLOT_WIDTH, HEAD + names + PLOT_HEIGHT + AXIS
     rows = -(-len(panels) // columns)
-    width = 2 * MARGIN + columns * wide + (columns - 1) * GAP
-    canvas = Canvas(width, HEADER + rows * (high + GAP))
-    canvas.text(MARGIN, 14, elide(title, width - 2 * MARGIN, 20), size=20)
-    canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GRAY)
-    for number, panel in enumerate(panels):
-        row, column = divmod(number, columns)
-        x, y = MARGIN + column * (wide + GAP), HEADER + row * (high + GAP)
-        _draw_panel(canvas, x, y, panel, names)
-    return canvas.pixels()
+    width = SINGLE if columns == 1 else columns * WIDTH
+    labels = legend_rows(panels, width)
+    text_lines = wrapped(caption, width - 0.2).count("\n") + 1 if caption else 0
+    height = rows * HEIGHT + 0.45 + 0.2 * len(labels) + 0.18 * text_lines
+    with styled_figure(width, height, title, caption) as (figure, body):
+        grid = body.subplots(rows, columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        lines: dict[str, Line2D] = {}
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            lines |= draw_panel(axes, panel)
+        draw_legend(body, panels, lines, width)
+    return figure
 
 
-def _draw_panel(canvas: Canvas, x: int, y: int, panel: Panel, names: int) -> None:
-    canvas.text(x, y, elide(panel.title, SCALE + PLOT_WIDTH, 15), size=15)
-    _draw_names(canvas, x, y + HEAD - 4, panel.curves)
+def draw_panel(axes: Axes, panel: CurvePanel) -> dict[str, Line2D]:
+    """The curves of a panel with its axes; returns the lines by the names of the curves."""
+    style_axes(axes)
+    axes.set_title(shorten(panel.title, WIDTH - 0.5, PANEL_SIZE))
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    if panel.zero:
+        axes.axhline(0, color=TEXT_COLOR, linewidth=1, zorder=1.5)
+    x = positions(panel)
+    lines = {curve.name: draw_curve(axes, x, curve) for curve in panel.curves}
     low, high = limits(panel)
-    left, top = x + SCALE, y + HEAD + names
-    length = len(panel.curves[0].values.value)
-    canvas.paste(left, top, _plot(panel, low, high))
-
-    def down(value: float) -> int:
-        return top + round((high - value) / (high - low) * (PLOT_HEIGHT - 1))
-
+    axes.set_ylim(low, high)
+    margin = 0.03 * (x[-1] - x[0]) or 0.5
+    axes.set_xlim(x[0] - margin, x[-1] + margin)
+    count_axis(axes)
+    if panel.x is None:  # steps begin at 1, not at 0
+        ticks = [tick for tick in axes.get_xticks() if x[0] < tick <= x[-1]]
+        axes.set_xticks([x[0], *ticks] if not ticks or ticks[0] >= 2 else ticks)
     for name, value in panel.levels.items():
-        # Above its line, unless there is no room.
-        at = down(value) + (-16 if down(value) - 16 > top else 3)
-        text = elide(name, PLOT_WIDTH // 2, 11)
-        canvas.text(left + PLOT_WIDTH - 5 - text_width(text, 11), at, text, size=11, color=GRAY)
-    for value in round_numbers(low, high):
-        at = down(value)
-        text = f"{value + 0.0:g}"
-        canvas.text(left - 6 - text_width(text, 11), at - 7, text, size=11, color=GRAY)
-    bottom = top + PLOT_HEIGHT
-    for step, text in _marks(panel, length):
-        at = left + _across(step - 1, length) // FINE
-        canvas.fill(at, bottom, 1, 4, GRAY)
-        canvas.text(at - text_width(text, 11) // 2, bottom + 5, text, size=11, color=GRAY)
-
-
-def _marks(panel: Panel, length: int) -> list[tuple[int, str]]:
-    """Steps and what is written below them; of many names only as many as there is room for."""
-    if not panel.places:
-        return [(s, f"step {s}" if s == 1 else str(s)) for s in [1, *ticks(length)[1:]]]
-    widest = max(text_width(name, 11) for name in panel.places) + 12
-    every = math.ceil(widest * length / PLOT_WIDTH)
-    return [(n, panel.places[n - 1]) for n in range(length, 0, -every)]
-
-
-def _names(curves: Sequence[Curve]) -> list[list[tuple[int, Curve]]]:
-    """The lines of names above a panel: each curve with its place from the left."""
-    lines: list[list[tuple[int, Curve]]] = [[]]
-    x = 0
-    for curve in curves:
-        if not curve.name:
-            continue
-        wide = 21 + text_width(curve.name) + 16
-        if lines[-1] and x + wide - 16 > SCALE + PLOT_WIDTH:
-            lines.append([])
-            x = 0
-        lines[-1].append((x, curve))
-        x += wide
+        axes.axhline(value, color=BASELINES[0], linewidth=1.1, linestyle=(0, (4, 3)), zorder=1.5)
+        below = value > low + 0.88 * (high - low)
+        axes.annotate(
+            shorten(name, WIDTH - 1, SMALL_SIZE),
+            (1, value),
+            (-3, -3 if below else 3),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points",
+            ha="right",
+            va="top" if below else "bottom",
+            size=SMALL_SIZE,
+            color=SOFT_COLOR,
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        )
     return lines
 
 
-def _draw_names(canvas: Canvas, x: int, y: int, curves: Sequence[Curve]) -> None:
-    for number, line in enumerate(_names(curves)):
-        top = y + number * LINE
-        for left, curve in line:
-            at = x + left
-            canvas.fill(at, top + 7, 8 if curve.dashed else 16, 3, curve.color)
-            if curve.dashed:
-                canvas.fill(at + 11, top + 7, 5, 3, curve.color)
-            canvas.text(at + 21, top, elide(curve.name, SCALE + PLOT_WIDTH - 21))
+def draw_curve(axes: Axes, x: NDArray[np.float64], curve: Curve) -> Line2D:
+    """A line through the finite numbers, and a band where the interval is finite."""
+    value, low, high = curve.values.value, curve.values.low, curve.values.high
+    finite = np.isfinite(value)
+    points = int(finite.sum())
+    banded = np.isfinite(low) & np.isfinite(high)
+    if banded.sum() > 1 and not curve.dashed:
+        axes.fill_between(
+            x[banded], low[banded], high[banded], color=curve.color, alpha=0.18, linewidth=0
+        )
+    (line,) = axes.plot(
+        x[finite],
+        value[finite],
+        color=curve.color,
+        linewidth=1.5 if curve.dashed else 1.9,
+        linestyle=(0, (4, 2.5)) if curve.dashed else "-",
+        marker="o" if points <= (1 if curve.dashed else MARKED) else "",
+        markersize=3.6,
+        zorder=2.2 if curve.dashed else 2.5,
+    )
+    return line
 
 
-def limits(panel: Panel) -> tuple[float, float]:
+def legend_rows(panels: Sequence[CurvePanel], width: float) -> list[list[str]]:
+    """The names of all curves, each once, in rows that fit into a width in inches."""
+    names = dict.fromkeys(c.name for panel in panels for c in panel.curves if c.name)
+    widest = max((text_inches(name, TEXT_SIZE) for name in names), default=0) + LEGEND_MARK
+    columns = max(1, int((width - 0.2) / widest))
+    listed = list(names)
+    return [listed[start : start + columns] for start in range(0, len(listed), columns)]
+
+
+def draw_legend(
+    figure: SubFigure, panels: Sequence[CurvePanel], lines: Mapping[str, Line2D], width: float
+) -> None:
+    """One legend for all panels, above them; `lines` are an example of each name."""
+    rows = legend_rows(panels, width)
+    if not rows:
+        return
+    columns = len(rows[0])
+    # Legends are filled column by column.
+    order = [name for k in range(columns) for row in rows for name in row[k : k + 1]]
+    figure.legend(
+        [lines[name] for name in order],
+        [shorten(name, width - 0.2 - LEGEND_MARK, TEXT_SIZE) for name in order],
+        loc="outside upper left",
+        ncols=columns,
+        columnspacing=1.6,
+        handlelength=1.8,
+    )
+
+
+def positions(panel: CurvePanel) -> NDArray[np.float64]:
+    """Where the values (H,) of a panel stand along its horizontal axis."""
+    if panel.x is not None:
+        return np.asarray(panel.x, np.float64)
+    return np.arange(1.0, len(panel.curves[0].values.value) + 1)
+
+
+def limits(panel: CurvePanel) -> tuple[float, float]:
     """The range of a panel: all curves, and intervals where they are not extreme."""
     drawn = [curve.values.value for curve in panel.curves]
     values = np.concatenate([*drawn, np.array([*panel.levels.values()], np.float64)])
@@ -165,72 +196,3 @@ def limits(panel: Panel) -> tuple[float, float]:
         low, high = min(low, float(near.min())), max(high, float(near.max()))
     room = ROOM * (high - low) or 0.5
     return low - room, high + room
-
-
-def round_numbers(low: float, high: float, count: int = 5) -> list[float]:
-    """About `count` round numbers within a range."""
-    rough = (high - low) / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    size = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= rough)
-    first, last = math.ceil(low / size), math.floor(high / size)
-    return [round(number * size, 10) for number in range(first, last + 1)]
-
-
-def _across(index: int, length: int) -> int:
-    """Where a step is, from the left, in the enlarged plot."""
-    return round((index + 0.5) * PLOT_WIDTH * FINE / length)
-
-
-def _plot(panel: Panel, low: float, high: float) -> Image:
-    """The lines, drawn larger and averaged, which makes them smooth."""
-    length = len(panel.curves[0].values.value)
-    width, height = PLOT_WIDTH * FINE, PLOT_HEIGHT * FINE
-
-    def up(value: float) -> float:
-        return (high - min(max(value, low), high)) / (high - low) * (height - 1)
-
-    pixels = np.full((height, width, 3), PAPER, np.float64)
-    for curve in panel.curves:
-        if not curve.dashed:
-            _shade(pixels, curve.values, curve.color, up)
-    big = Canvas.of(pixels.astype(np.uint8))
-    for value in round_numbers(low, high):
-        big.line([(0, up(value)), (width, up(value))], FAINT, 1)
-    if panel.zero:
-        big.line([(0, up(0.0)), (width, up(0.0))], INK, FINE)
-    for value in panel.levels.values():
-        big.dashes([(0, up(value)), (width, up(value))], QUIET, 2 * FINE, DASH * FINE)
-    for curve in sorted(panel.curves, key=lambda c: not c.dashed):
-        points = [
-            (float(_across(step, length)), up(value))
-            for step, value in enumerate(curve.values.value.tolist())
-            if math.isfinite(value)
-        ]
-        if curve.dashed:
-            big.dashes(points, curve.color, 2 * FINE, DASH * FINE)
-        elif len(points) > 1:
-            big.line(points, curve.color, 2 * FINE)
-        elif points:
-            (x, y), *_ = points
-            big.fill(round(x) - 6, round(y) - 6, 13, 13, curve.color)
-    fine = big.pixels().reshape(PLOT_HEIGHT, FINE, PLOT_WIDTH, FINE, 3)
-    smooth: Image = np.round(fine.mean((1, 3))).astype(np.uint8)
-    smooth[[0, -1]] = smooth[:, [0, -1]] = FAINT
-    return smooth
-
-
-def _shade(pixels: Numbers, values: Estimate, color: Color, up: Callable[[float], float]) -> None:
-    """The interval of a curve as a transparent band."""
-    length = len(values.value)
-    known = np.flatnonzero(np.isfinite(values.low) & np.isfinite(values.high))
-    if len(known) < 2:
-        return
-    at = np.array([_across(step, length) for step in known.tolist()])
-    columns = np.arange(at[0], at[-1] + 1)
-    tops = np.interp(columns, at, [up(value) for value in values.high[known].tolist()])
-    bottoms = np.interp(columns, at, [up(value) for value in values.low[known].tolist()])
-    rows = np.arange(pixels.shape[0])[:, None]
-    inside = (rows >= tops) & (rows <= bottoms)
-    area = pixels[:, columns]
-    area[inside] = 0.82 * area[inside] + 0.18 * np.array(color)
-    pixels[:, columns] = area

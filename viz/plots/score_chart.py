@@ -6,128 +6,125 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter
 from numpy.typing import ArrayLike, NDArray
 
-from wmtk.viz.draw.canvas import (
-    BLUE,
-    FAINT,
-    GRAY,
-    INK,
-    LINE,
-    ORANGE,
-    PAPER,
-    TEXT,
-    Canvas,
-    Image,
-    elide,
-    text_width,
+from wmtk.viz.plots.figures import (
+    PALETTE,
+    PANEL_SIZE,
+    SMALL_SIZE,
+    SOFT_COLOR,
+    TEXT_COLOR,
+    shorten,
+    style_axes,
+    styled_figure,
+    wrapped,
 )
 
-MARGIN = 20
-TITLE = 46  # pixels above the bars of a panel, for its title and the numbers of its scale
-ROW = 17
-BAR = 11
-PLOT = 290  # pixels for the bars of a panel
-VALUE = 46  # pixels on both sides of them, for the number at the end of a bar
-NAME = 136
-GAP = 30
-LINEAR = 0.1  # differences up to about this are drawn to scale, larger ones by their logarithm
+BETTER, WORSE = PALETTE[0], PALETTE[1]
+WIDTH = 5.0  # inches of a panel
+ROW = 0.165  # inches of a bar with its distance to the next
+NAME = 1.5  # inches of the name of a game, at most
+LINEAR = 0.1  # differences up to this are drawn to scale, larger ones by their logarithm
 EXPLANATION = (
-    "Bars are differences of gamer normalized scores (random play is 0, the gamer 1), to the right "
-    "where the first agent is better. The scale is logarithmic beyond 0.1."
+    "Bars are differences of gamer-normalized scores (random play is 0, the human gamer 1), to the "
+    "right where the first agent is better. The scale is about linear up to 0.1 and logarithmic "
+    "beyond."
 )
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One comparison; games and their differences in the order in which they are drawn."""
+class ScoreComparison:
+    """Two agents; games and their differences (G,) in the order in which they are drawn."""
 
     title: str
     games: Sequence[str]
     values: ArrayLike
 
 
+def difference_figure(
+    comparisons: Sequence[ScoreComparison], *, title: str, caption: str = ""
+) -> Figure:
+    """Panels side by side on one scale, a bar for each game."""
+    assert comparisons, "nothing to draw"
+    games = max(len(comparison.games) for comparison in comparisons)
+    width = WIDTH * len(comparisons)
+    caption = f"{caption} {EXPLANATION}".strip()
+    height = max(games, 3) * ROW + 1.7 + 0.17 * wrapped(caption, width - 0.2).count("\n")
+    values = np.concatenate([np.asarray(c.values, np.float64) for c in comparisons])
+    with styled_figure(width, height, title, caption) as (figure, body):
+        panels = body.subplots(1, len(comparisons), squeeze=False)[0]
+        for axes, comparison in zip(panels, comparisons, strict=True):
+            draw_comparison(axes, comparison, games, (values.min(), values.max()))
+    return figure
+
+
+def draw_comparison(
+    axes: Axes, comparison: ScoreComparison, rows: int, span: tuple[float, float]
+) -> None:
+    """The bars of one panel, of `rows` rows, on a scale that reaches over `span`."""
+    values = np.asarray(comparison.values, np.float64)
+    assert len(comparison.games) == len(values), (len(comparison.games), len(values))
+    at = np.arange(len(values))
+    bars = axes.barh(at, values, height=0.72, color=np.where(values >= 0, BETTER, WORSE).tolist())
+    axes.bar_label(
+        bars, [short(v) for v in values], padding=3, size=SMALL_SIZE - 1, color=SOFT_COLOR
+    )
+    axes.set_yticks(at, [shorten(spoken(game), NAME, SMALL_SIZE) for game in comparison.games])
+    axes.set_ylim(rows - 0.4, -0.6)
+    axes.set_xscale("function", functions=(squeeze, unsqueeze))
+    low, high = scale_limits(*span)
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(FixedLocator(powers_of_ten(low, high)))
+    axes.xaxis.set_minor_locator(FixedLocator([]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: signed_number(value)))
+    axes.axvline(0, color=TEXT_COLOR, linewidth=1)
+    axes.set_title(f"{shorten(comparison.title, WIDTH - NAME - 0.3, PANEL_SIZE)}\n{tally(values)}")
+    axes.set_xlabel("difference of normalized scores")
+    axes.spines["left"].set_visible(False)
+    style_axes(axes, grid="x")
+    axes.tick_params(axis="y", length=0, labelcolor=TEXT_COLOR)
+
+
 def squeeze(values: ArrayLike) -> NDArray[np.float64]:
-    """A scale for numbers of very different size and both signs: 0.1, 1, 10 are equally apart."""
+    """The scale of the chart: large numbers by their logarithm, small ones and signs kept."""
     numbers = np.asarray(values, np.float64)
     squeezed: NDArray[np.float64] = np.sign(numbers) * np.log10(1 + np.abs(numbers) / LINEAR)
     return squeezed
 
 
-def difference_chart(panels: Sequence[Panel], *, title: str, subtitle: str = "") -> Image:
-    """Panels side by side on one scale, a row for each game: advantages right, the rest left."""
-    assert panels, "nothing to draw"
-    everything = np.concatenate([np.asarray(panel.values, np.float64) for panel in panels])
-    scale = Scale.of(everything)
-    rows = max(len(panel.games) for panel in panels)
-    pitch = NAME + PLOT + 2 * VALUE + GAP
-    lines = _wrapped(f"{subtitle} {EXPLANATION}", len(panels) * pitch - GAP)
-    top = 42 + len(lines) * LINE + 12
-    width = 2 * MARGIN + len(panels) * pitch - GAP
-    canvas = Canvas(width, top + TITLE + rows * ROW + MARGIN)
-    canvas.text(MARGIN, 14, elide(title, width - 2 * MARGIN, 20), size=20)
-    for number, line in enumerate(lines):
-        canvas.text(MARGIN, 42 + number * LINE, line, color=GRAY)
-    for number, panel in enumerate(panels):
-        _draw_panel(canvas, MARGIN + number * pitch, top, panel, scale)
-    return canvas.pixels()
+def unsqueeze(values: ArrayLike) -> NDArray[np.float64]:
+    """The inverse of `squeeze`."""
+    numbers = np.asarray(values, np.float64)
+    restored: NDArray[np.float64] = np.sign(numbers) * (10 ** np.abs(numbers) - 1) * LINEAR
+    return restored
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Where a difference is drawn: pixels from the left end of the bars."""
-
-    low: float  # squeezed
-    high: float
-
-    @classmethod
-    def of(cls, values: NDArray[np.float64]) -> Scale:
-        squeezed = squeeze(values)
-        low, high = min(0.0, float(squeezed.min())), max(0.0, float(squeezed.max()))
-        return cls(low, high) if high > low else cls(low, low + 1)
-
-    def at(self, value: float) -> int:
-        share = (float(squeeze(value)) - self.low) / (self.high - self.low)
-        return round(share * PLOT)
-
-    def ticks(self) -> list[float]:
-        """Zero and the powers of ten that are on the scale and far enough apart."""
-        powers = [10.0**exponent for exponent in range(-1, 7)]
-        numbers = [-power for power in reversed(powers)] + [0.0] + powers
-        inside = [value for value in numbers if 0 <= self.at(value) <= PLOT]
-        return [value for value in inside if value == 0 or abs(self.at(value) - self.at(0)) >= 20]
+def scale_limits(low: float, high: float) -> tuple[float, float]:
+    """The ends of the scale, with room for the numbers at the ends of the bars."""
+    ends = squeeze(np.array([min(low, 0.0), max(high, 0.0)]))
+    room = 0.14 * max(ends[1] - ends[0], 0.3)
+    ends += [-room if low < 0 else -room / 4, room]
+    left, right = unsqueeze(ends).tolist()
+    return left, right
 
 
-def _draw_panel(canvas: Canvas, x: int, y: int, panel: Panel, scale: Scale) -> None:
-    values = np.asarray(panel.values, np.float64)
-    assert len(panel.games) == len(values), (len(panel.games), len(values))
-    left = x + NAME + VALUE
-    canvas.text(x, y, elide(panel.title, NAME + PLOT, 16), size=16)
-    count = tally(values)
-    canvas.text(left + PLOT + VALUE - text_width(count), y + 2, count, color=GRAY)
-    bottom = y + TITLE + len(values) * ROW
-    for tick in scale.ticks():
-        at = left + scale.at(tick)
-        label = f"{tick:+g}" if tick else "0"
-        canvas.text(at - text_width(label) // 2, y + TITLE - LINE - 2, label, color=GRAY)
-        canvas.fill(at, y + TITLE - 2, 1, bottom - y - TITLE + 2, FAINT)
-    zero = left + scale.at(0)
-    for row, (game, value) in enumerate(zip(panel.games, values.tolist(), strict=True)):
-        middle = y + TITLE + row * ROW + ROW // 2
-        name = elide(spoken(game), NAME - 6)
-        canvas.text(x + NAME - 6 - text_width(name), middle - TEXT // 2 - 2, name)
-        _draw_bar(canvas, zero, left + scale.at(value), middle, value)
-    canvas.fill(zero, y + TITLE - 2, 1, bottom - y - TITLE + 2, INK)
+def powers_of_ten(low: float, high: float) -> list[float]:
+    """0 and, on both sides of it, at most three of 0.1, 1, 10, … within a range."""
+    reach = max(-low, high)
+    step = 1 if reach < 200 else 2 if reach < 20_000 else 3
+    exponents = range(-1, 7) if reach < 2 else range(0, 7, step)
+    powers = [10.0**exponent for exponent in exponents]
+    signed = [*(-power for power in reversed(powers)), 0.0, *powers]
+    return [value for value in signed if low <= value <= high]
 
 
-def _draw_bar(canvas: Canvas, zero: int, end: int, middle: int, value: float) -> None:
-    """A bar from zero to its end, and its number behind the end."""
-    color = BLUE if value >= 0 else ORANGE
-    canvas.fill(min(zero, end), middle - BAR // 2, abs(end - zero), BAR, color)
-    label = short(value)
-    x = end + 4 if value >= 0 else end - 3 - text_width(label)
-    canvas.fill(x - 1, middle - BAR // 2, text_width(label) + 2, BAR, PAPER)  # over the grid
-    canvas.text(x, middle - TEXT // 2 - 2, label, color=GRAY)
+def signed_number(value: float) -> str:
+    """A tick of the scale: −100, 0, +0.1, +10k."""
+    text = f"{value / 1000:+g}k" if abs(value) >= 1000 else f"{value:+g}"
+    return text.replace("-", "−") if value else "0"
 
 
 def tally(values: NDArray[np.float64]) -> str:
@@ -146,22 +143,12 @@ def spoken(game: str) -> str:
 
 
 def short(value: float) -> str:
-    """A signed number that is no wider than five letters: +0.05, -1.2, +53, +63k."""
+    """A signed number of at most five characters: +0.05, −1.2, +53, +63k."""
     if abs(value) < 0.005:
         return "0"
     if abs(value) >= 999.5:
-        return f"{value / 1000:+.0f}k"
-    digits = 2 if abs(value) < 0.995 else 1 if abs(value) < 9.95 else 0
-    return f"{value:+.{digits}f}"
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """A text in lines that fit, broken between words."""
-    lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and text_width(longer) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
+        text = f"{value / 1000:+.0f}k"
+    else:
+        digits = 2 if abs(value) < 0.995 else 1 if abs(value) < 9.95 else 0
+        text = f"{value:+.{digits}f}"
+    return text.replace("-", "−")

@@ -13,9 +13,9 @@ from wmtk.agent.outputs import Floats, Posterior
 from wmtk.datasets import Batch
 from wmtk.stats import Numbers
 from wmtk.viz.draw.canvas import BLUE, FAINT, GRAY, LINE, Canvas, Image, elide, enlarge, to_rgb
+from wmtk.viz.draw.code_squares import map_pixels
 from wmtk.viz.draw.traces import Chart, Trace
 from wmtk.viz.metrics.divergences import divergence
-from wmtk.viz.plots.code_map import LARGEST, SMALLEST, map_pixels
 
 MARGIN = 16
 TITLE = 40
@@ -23,6 +23,7 @@ CAPTION = LINE + 4
 GAP = 20
 MAP = 420  # pixels that a map takes, roughly
 SIDE = 200  # about what pictures are enlarged to
+SMALLEST, LARGEST = 10, 30  # pixels of the square of a class
 LINES = 80  # pixels of the KL's line
 NARROWEST = 640
 

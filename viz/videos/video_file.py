@@ -82,7 +82,7 @@ def write_image(path: str | os.PathLike[str], pixels: Image) -> Written:
     """Write a picture as PNG."""
     target = Path(path)
     require_ending(target, IMAGE_ENDINGS)
-    with _replacing(target) as unfinished:
+    with replacing(target) as unfinished:
         PillowImage.fromarray(np.ascontiguousarray(pixels)).save(unfinished, optimize=True)
     return Written(target, 1, pixels.shape[1], pixels.shape[0], target.stat().st_size)
 
@@ -102,7 +102,7 @@ def write_video(path: str | os.PathLike[str], frames: Iterable[Image], fps: floa
     if first is None:
         raise UsageError(f"There is no frame to write into {target}.")
     counted = _Counted(chain([first], iterator), first.shape, even=ending in ENCODERS)
-    with _replacing(target) as unfinished:
+    with replacing(target) as unfinished:
         if ending == ".gif":
             _write_gif(unfinished, counted, fps)
         else:
@@ -158,7 +158,7 @@ def _write_gif(path: Path, frames: Iterable[Image], fps: float) -> None:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
+def replacing(target: Path) -> Iterator[Path]:
     """A file to write that takes the target's place once it is whole."""
     unfinished = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
     try:
