@@ -95,7 +95,7 @@ def test_a_converted_run_resumes_and_reports_the_same_metrics_as_a_new_one(forme
     convert_run(former)
     before = {name for line in read_metrics(former) for name in line}
     config = Run(former).settings
-    run = wmtk.online("wmtk/Catch-v0", former, config, steps=280, resume=True)
+    run = wmtk.online("wmtk/Catch-v0", former, config, steps=330, resume=True)
     assert run.step > 6
     new = {name for line in read_metrics(former) if line["step"] > 6 for name in line}
     # Written only by an evaluation that is the best one so far, or by a long save.
