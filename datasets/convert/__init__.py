@@ -10,16 +10,13 @@ from typing import Any
 
 from wmtk.datasets.convert import (
     d4rl,
-    diffusion_export,
-    diffusion_zarr,
-    dreamer_export,
-    dreamer_npz,
+    diffusion_policy,
+    dreamerv2,
     hdf5,
-    minari_export,
-    minari_hdf5,
+    minari,
     transfer,
 )
-from wmtk.datasets.convert.format import ExportReport, Format, ImportReport, Progress
+from wmtk.datasets.convert.formats import ExportReport, Format, ImportReport, Progress
 from wmtk.datasets.convert.unknown_hdf5 import unknown_hdf5
 from wmtk.datasets.dataset import Dataset
 from wmtk.errors import ConversionError, UsageError
@@ -28,12 +25,12 @@ _ALL = (
     Format(
         name="minari",
         description="Minari 0.5 datasets (HDF5): <id>/data/main_data.hdf5 and metadata.json",
-        alignment=minari_hdf5.ALIGNMENT,
+        alignment=minari.ALIGNMENT,
         cannot_hold="Of the task only what gymnasium's EnvSpec describes, not wmtk's own wrappers.",
-        recognizes=minari_hdf5.recognizes,
-        read=minari_hdf5.read,
-        write=minari_export.write,
-        locate=minari_hdf5.locate,
+        recognizes=minari.recognizes,
+        read=minari.read,
+        write=minari.write,
+        locate=minari.locate,
     ),
     Format(
         name="d4rl",
@@ -48,21 +45,21 @@ _ALL = (
     Format(
         name="dreamer-npz",
         description="DreamerV2 replay folders: one {time}-{uuid}-{T}.npz per episode",
-        alignment=dreamer_npz.ALIGNMENT,
+        alignment=dreamerv2.ALIGNMENT,
         cannot_hold="Floats beyond float32 and integers beyond int32; episodes that are both "
         "terminated and truncated.",
-        recognizes=dreamer_npz.recognizes,
-        read=dreamer_npz.read,
-        write=dreamer_export.write,
+        recognizes=dreamerv2.recognizes,
+        read=dreamerv2.read,
+        write=dreamerv2.write,
     ),
     Format(
         name="diffusion-zarr",
         description="Diffusion Policy replay buffers: zarr v2 with data/ and meta/episode_ends",
-        alignment=diffusion_zarr.ALIGNMENT,
+        alignment=diffusion_policy.ALIGNMENT,
         cannot_hold="Final observations, how episodes ended, infos; rewards only as an extra key.",
-        recognizes=diffusion_zarr.recognizes,
-        read=diffusion_zarr.read,
-        write=diffusion_export.write,
+        recognizes=diffusion_policy.recognizes,
+        read=diffusion_policy.read,
+        write=diffusion_policy.write,
     ),
 )
 FORMATS: Mapping[str, Format] = MappingProxyType({format.name: format for format in _ALL})

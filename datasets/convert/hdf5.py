@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.datasets.convert.foreign import check_size, native_dtype, open_file
+from wmtk.datasets.convert.untrusted import check_size, native_dtype, open_file
 from wmtk.datasets.storage.shard import chunk_rows
 from wmtk.errors import ConversionError, MissingDependencyError, UsageError, WmtkError
 from wmtk.spaces import DTYPES, ArraySpec

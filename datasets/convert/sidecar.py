@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from wmtk.datasets.convert.foreign import ForeignDocument, plain
-from wmtk.datasets.convert.format import Losses
+from wmtk.datasets.convert.formats import Losses
+from wmtk.datasets.convert.untrusted import ForeignDocument, plain
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode, Provenance, ProvenanceRecord
 from wmtk.datasets.schema import Schema, SchemaDocument

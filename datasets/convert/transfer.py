@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wmtk.datasets.convert import hdf5
-from wmtk.datasets.convert.format import (
+from wmtk.datasets.convert.formats import (
     ExportReport,
     Format,
     ImportReport,

@@ -120,7 +120,8 @@ def test_an_import_of_an_odd_file(make_dataset, tmp_path, name, kind) -> None:
         except ConversionError:
             assert not target.exists()
         else:
-            assert path.name in {".zgroup", "wmtk.json"}, path
+            unread = path.name == ".zattrs" and path.parent != source  # of groups below the root
+            assert unread or path.name in {".zgroup", "wmtk.json"}, path
         if path.is_dir():
             path.rmdir()
         else:

@@ -11,8 +11,8 @@ import pytest
 import zarr
 
 from wmtk.datasets import Dataset
-from wmtk.datasets.convert import detect_format, export_dataset, foreign, import_dataset
-from wmtk.datasets.convert.zarr_v2 import DECODERS
+from wmtk.datasets.convert import detect_format, export_dataset, import_dataset, untrusted
+from wmtk.datasets.convert.diffusion_policy.zarr_v2 import DECODERS
 from wmtk.errors import ConversionError, UsageError
 
 ENDS = [4, 5, 11]
@@ -133,7 +133,7 @@ def test_zarr_reads_our_export(dataset, tmp_path):
 
 
 def test_chunks_are_written_as_they_fill(make_dataset, tmp_path, monkeypatch):
-    from wmtk.datasets.convert import zarr_v2
+    from wmtk.datasets.convert.diffusion_policy import zarr_v2
 
     monkeypatch.setattr(zarr_v2, "chunk_rows", lambda spec, rows: 4)
     data = make_dataset(tmp_path / "o", "image")
@@ -221,8 +221,8 @@ def test_archives_with_names_that_lead_elsewhere_are_refused(tmp_path, name):
 
 
 def test_archives_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(foreign, "MAX_FREE_BYTES", 2**20)
-    monkeypatch.setattr(foreign, "MAX_RATIO", 100)
+    monkeypatch.setattr(untrusted, "MAX_FREE_BYTES", 2**20)
+    monkeypatch.setattr(untrusted, "MAX_RATIO", 100)
     with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("meta/episode_ends/.zarray", "{}")
         archive.writestr("data/bomb", b"0" * 2**22)

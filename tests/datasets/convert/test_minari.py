@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from wmtk.datasets import Dataset
 from wmtk.datasets.convert import detect_format, export_dataset, import_dataset
-from wmtk.datasets.convert.minari_spaces import nested
+from wmtk.datasets.convert.minari.space_json import nested
 from wmtk.envs import resolve, task_of
 from wmtk.errors import ConversionError, MissingDependencyError, UsageError
 from wmtk.spaces import flatten_space, flatten_value, unflatten_value

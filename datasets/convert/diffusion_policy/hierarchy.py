@@ -1,4 +1,4 @@
-"""Files of a zarr hierarchy in a folder or a zip archive, by keys that cannot lead elsewhere."""
+"""Files of a zarr hierarchy in a folder or a zip archive; links and escaping names are refused."""
 
 from __future__ import annotations
 
@@ -7,29 +7,47 @@ import zipfile
 from pathlib import Path
 from typing import Protocol
 
-from wmtk.datasets.convert.foreign import DAMAGED_ZIP, MAX_FILES, read_file, refuse_link
+from wmtk.datasets.convert.untrusted import DAMAGED_ZIP, MAX_FILES, read_file, refuse_link
 from wmtk.errors import ConversionError
 
 
-class Store(Protocol):
+class Hierarchy(Protocol):
     path: Path
 
-    def read(self, key: str, limit: int) -> bytes | None: ...
+    def read(self, key: str, limit: int) -> bytes | None:
+        """The content of a file of at most `limit` bytes; None if it does not exist."""
 
-    def names(self, folder: str) -> list[str]: ...
+    def names(self, folder: str) -> list[str]:
+        """The sorted names of the entries of a folder."""
 
-    def size(self, folder: str) -> int: ...
+    def size(self, folder: str) -> int:
+        """The stored bytes of all files in a folder."""
 
 
 def _refused(path: Path, problem: str) -> ConversionError:
-    return ConversionError(f"{path} {problem}.", "It was not read: it cannot be trusted.", path)
+    return ConversionError(f"{path} {problem}.", "The file is untrusted and was not read.", path)
 
 
-class FolderStore:
-    """A folder; links in it are refused."""
-
+class FolderHierarchy:
     def __init__(self, path: Path) -> None:
         self.path = refuse_link(path)
+
+    def read(self, key: str, limit: int) -> bytes | None:
+        path = self._locate(key)
+        if not os.path.lexists(path):
+            return None
+        return read_file(path, limit, "its content")
+
+    def names(self, folder: str) -> list[str]:
+        path = self._locate(folder)
+        names = sorted(os.listdir(path)) if path.is_dir() else []
+        if len(names) > MAX_FILES:
+            raise _refused(path, f"holds {len(names):,} files")
+        return names
+
+    def size(self, folder: str) -> int:
+        path = self._locate(folder)
+        return sum(self._stored_bytes(path / name) for name in self.names(folder))
 
     def _locate(self, key: str) -> Path:
         path = self.path
@@ -38,32 +56,14 @@ class FolderStore:
             path = refuse_link(path / component)
         return path
 
-    def read(self, key: str, limit: int) -> bytes | None:
-        """The content of a file of at most `limit` bytes; None if there is none."""
-        path = self._locate(key)
-        if not os.path.lexists(path):
-            return None
-        return read_file(path, limit, "what it holds")
-
-    def names(self, folder: str) -> list[str]:
-        path = self._locate(folder)
-        found = sorted(os.listdir(path)) if path.is_dir() else []
-        if len(found) > MAX_FILES:
-            raise _refused(path, f"holds {len(found):,} files")
-        return found
-
-    def size(self, folder: str) -> int:
-        path = self._locate(folder)
-        return sum(self._stored(path / name) for name in self.names(folder))
-
     @staticmethod
-    def _stored(path: Path) -> int:
+    def _stored_bytes(path: Path) -> int:
         status = refuse_link(path).stat()
         return min(status.st_size, max(status.st_blocks, 8) * 512)
 
 
-class ZipStore:
-    """A zip archive, read in place; the hierarchy may lie inside a folder of it."""
+class ZipHierarchy:
+    """Reads the archive in place; the hierarchy is the folder of it that contains `landmark`."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile, landmark: str) -> None:
         self.path = path

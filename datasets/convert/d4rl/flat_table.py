@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from wmtk.datasets.convert import hdf5
 from wmtk.datasets.convert.alignment import INFERRED_ACTIONS, infer_action, observation_key
-from wmtk.datasets.convert.foreign import parse_json, plain
-from wmtk.datasets.convert.format import Losses
+from wmtk.datasets.convert.formats import Losses
 from wmtk.datasets.convert.sidecar import KEY
+from wmtk.datasets.convert.untrusted import parse_json, plain
 from wmtk.datasets.schema import Schema
 from wmtk.errors import ConversionError, SpaceError
 from wmtk.spaces import ArraySpec, check_key

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.datasets.convert.foreign import DAMAGED_ZIP, check_size, native_dtype, open_zip
+from wmtk.datasets.convert.untrusted import DAMAGED_ZIP, check_size, native_dtype, open_zip
 from wmtk.errors import ConversionError
 
 MAX_MEMBERS = 1024

@@ -13,13 +13,14 @@ import numpy as np
 from wmtk.datasets.convert import hdf5
 from wmtk.datasets.convert.alignment import (
     FinalObservation,
+    Piece,
     Rows,
+    assemble,
     check_final_option,
     departing,
 )
-from wmtk.datasets.convert.d4rl_table import FINAL_INFOS, Table, differ
-from wmtk.datasets.convert.flat import Piece, assemble
-from wmtk.datasets.convert.format import Episodes, Losses, Source
+from wmtk.datasets.convert.d4rl.flat_table import FINAL_INFOS, Table, differ
+from wmtk.datasets.convert.formats import Episodes, Losses, Source
 from wmtk.datasets.convert.origin import named_in
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
 from wmtk.datasets.dataset import Dataset

@@ -10,8 +10,8 @@ import numpy as np
 
 from wmtk.datasets.convert import hdf5
 from wmtk.datasets.convert.alignment import Rows, departing
-from wmtk.datasets.convert.format import Episodes, Losses
-from wmtk.datasets.convert.minari_spaces import (
+from wmtk.datasets.convert.formats import Episodes, Losses
+from wmtk.datasets.convert.minari.space_json import (
     DATASET_ID,
     EPISODE_KEY,
     MAIN_FILE,

@@ -5,24 +5,33 @@ from __future__ import annotations
 import contextlib
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import zarr
 
 from wmtk.datasets.convert.alignment import (
     INFERRED_ACTIONS,
     FinalObservation,
+    Piece,
+    assemble,
     check_final_option,
+    departing,
     infer_action,
 )
-from wmtk.datasets.convert.flat import Piece, assemble
-from wmtk.datasets.convert.foreign import MAX_FILES, MAX_JSON_BYTES, open_zip, parse_json, plain
-from wmtk.datasets.convert.format import Losses, Source
+from wmtk.datasets.convert.diffusion_policy.hierarchy import (
+    FolderHierarchy,
+    Hierarchy,
+    ZipHierarchy,
+)
+from wmtk.datasets.convert.diffusion_policy.zarr_v2 import ArrayReader, ArrayWriter
+from wmtk.datasets.convert.formats import Episodes, Losses, Source
 from wmtk.datasets.convert.origin import named_in
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
-from wmtk.datasets.convert.stores import FolderStore, Store, ZipStore
-from wmtk.datasets.convert.zarr_v2 import ArrayReader
+from wmtk.datasets.convert.untrusted import MAX_FILES, MAX_JSON_BYTES, open_zip, parse_json, plain
+from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.schema import Schema
 from wmtk.errors import ConversionError, UsageError
@@ -87,12 +96,12 @@ def read(
 
 
 @contextlib.contextmanager
-def _open_store(path: Path) -> Iterator[Store]:
+def _open_store(path: Path) -> Iterator[Hierarchy]:
     if path.is_dir():
-        yield FolderStore(path)
+        yield FolderHierarchy(path)
         return
     with open_zip(path, MAX_FILES) as archive:
-        yield ZipStore(path, archive, LANDMARK)
+        yield ZipHierarchy(path, archive, LANDMARK)
 
 
 def flat_key(key: str) -> str:
@@ -100,7 +109,7 @@ def flat_key(key: str) -> str:
     return key.replace("/", ".")
 
 
-def _arrays(store: Store, losses: Losses) -> dict[str, ArrayReader]:
+def _arrays(store: Hierarchy, losses: Losses) -> dict[str, ArrayReader]:
     arrays = {}
     for name in store.names("data"):
         if name.startswith("."):
@@ -112,7 +121,7 @@ def _arrays(store: Store, losses: Losses) -> dict[str, ArrayReader]:
     return arrays
 
 
-def _spans(store: Store, arrays: Mapping[str, ArrayReader], losses: Losses) -> Spans:
+def _spans(store: Hierarchy, arrays: Mapping[str, ArrayReader], losses: Losses) -> Spans:
     """First row and row after the last of every episode that has a row."""
     node = ArrayReader(store, "meta/episode_ends")
     ends = node.rows(0, node.shape[0]) if node.shape[0] else np.zeros(0, int)
@@ -201,3 +210,68 @@ class _Reader:
                 f"{array.path.name}: {{n}} chunks are not stored and were read as the fill value."
             )
             self._losses.note(text, array.missing)
+
+
+# --- export ---
+
+
+def write(
+    dataset: Dataset,
+    target: Path,
+    episodes: Episodes,
+    losses: Losses,
+    *,
+    rewards: bool = True,
+) -> None:
+    """`rewards` adds data/reward, which Diffusion Policy itself neither needs nor reads."""
+    schema = replace(dataset.schema, info={})
+    specs = _specs(schema, rewards, dataset.path)
+    total = dataset.num_steps
+    with zarr.config.set({"json_indent": None}):
+        root = zarr.create_group(target, zarr_format=2)
+        data, meta = root.create_group("data"), root.create_group("meta")
+        writers = {key: ArrayWriter(data, key, spec, total) for key, spec in specs.items()}
+        counts = ArraySpec("box", (), "int64")
+        ends = ArrayWriter(meta, "episode_ends", counts, dataset.num_episodes)
+    records, stop = EpisodeRecords(), 0
+    for episode in episodes:
+        for key in schema.obs:
+            writers[flat_key(key)].append(episode.obs[key][:-1])
+        writers["action"].append(departing(episode.action))
+        if rewards:
+            writers["reward"].append(departing(episode.reward))
+        stop += episode.length
+        ends.append(np.array([stop]))
+        records.add(episode)
+        losses.note("The format has no final observations: those of {n} episodes were left out.")
+    for writer in (*writers.values(), ends):
+        writer.close()
+    _note_left_out(dataset, losses, rewards)
+    sidecar = replace(Sidecar.of(dataset, records), schema=schema)
+    passed_on = dataset.header["attributes"].get("diffusion-zarr", {})
+    with zarr.config.set({"json_indent": None}):
+        root.attrs.put({**passed_on, KEY: sidecar.to_json()})
+
+
+def _specs(schema: Schema, rewards: bool, path: Path) -> dict[str, ArraySpec]:
+    """The arrays under data/."""
+    names = [flat_key(key) for key in schema.obs]
+    if len(set(names)) < len(names) or {"action", *REWARDS} & set(names):
+        raise ConversionError(
+            f"Observation keys of {path} clash with others in this format.",
+            "Rename them before the export ('a/b' is written as 'a.b').",
+            path,
+        )
+    specs = dict(zip(names, schema.obs.values(), strict=True)) | {"action": schema.action}
+    return specs | {"reward": schema.reward} if rewards else specs
+
+
+def _note_left_out(dataset: Dataset, losses: Losses, rewards: bool) -> None:
+    if not rewards:
+        losses.note("Rewards were left out.")
+    if dataset.schema.info:
+        losses.note(f"The format has no infos; left out: {', '.join(dataset.schema.info)}.")
+    losses.note(
+        "The format does not say how episodes ended, nor seeds and provenance: only wmtk reads "
+        "them back, from the attribute 'wmtk' of the root group."
+    )

@@ -12,10 +12,9 @@ from pydantic import Field
 
 from wmtk.datasets.convert import hdf5
 from wmtk.datasets.convert.alignment import arriving, exactly
-from wmtk.datasets.convert.foreign import ForeignDocument, parse_json, plain, read_json
-from wmtk.datasets.convert.format import Losses, Source
-from wmtk.datasets.convert.minari_scan import Scan, decode_jpeg
-from wmtk.datasets.convert.minari_spaces import (
+from wmtk.datasets.convert.formats import Losses, Source
+from wmtk.datasets.convert.minari.scan import Scan, decode_jpeg
+from wmtk.datasets.convert.minari.space_json import (
     DATASET_ID,
     EPISODE_KEY,
     MAIN_FILE,
@@ -26,6 +25,7 @@ from wmtk.datasets.convert.minari_spaces import (
 )
 from wmtk.datasets.convert.origin import environment_of
 from wmtk.datasets.convert.sidecar import KEY, MISMATCH, EpisodeOrigin, Sidecar, describes
+from wmtk.datasets.convert.untrusted import ForeignDocument, parse_json, plain, read_json
 from wmtk.datasets.episode import Episode, Provenance
 from wmtk.datasets.schema import Schema
 from wmtk.errors import ConversionError

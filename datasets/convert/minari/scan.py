@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets.convert import hdf5
-from wmtk.datasets.convert.format import Losses
-from wmtk.datasets.convert.minari_spaces import array_paths
+from wmtk.datasets.convert.formats import Losses
+from wmtk.datasets.convert.minari.space_json import array_paths
 from wmtk.datasets.schema import Schema
 from wmtk.errors import ConversionError, SpaceError
 from wmtk.spaces import ArraySpec, check_key, flatten_space
