@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,11 @@ class EpisodeTable:
     @property
     def steps(self) -> int:
         return int(self.length.sum())
+
+    @cached_property
+    def row_ends(self) -> NDArray[np.int64]:
+        """Rows of all episodes up to and including each one."""
+        return np.cumsum(self.length + 1)
 
     def where(self, mask: Mask) -> EpisodeTable:
         """The episodes at which `mask` is true; the parts stay the same, nothing is copied."""

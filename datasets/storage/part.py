@@ -399,11 +399,6 @@ class PartReader:
             self._shards[path] = reader
         return reader
 
-    def _cached(self, path: str, number: int, load: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        if self._cache is None:
-            return load()
-        return self._cache.get((self.entry.part, path, number), load, at_once=number == WHOLE)
-
     def read_into(self, path: str, start: int, out: NDArray[Any]) -> None:
         """Fill `out` with the rows of one array from row `start` on."""
         shard = self.shard(path)
@@ -412,7 +407,9 @@ class PartReader:
         for number in range(start // size, -(-stop // size)):
             base = number * size
             low, high = max(start, base), min(stop, base + size)
-            chunk = self._cached(path, number, partial(shard.chunk, number))
+            load = partial(shard.chunk, number)
+            key = (self.entry.part, path, number)
+            chunk = self._cache.get(key, load, at_once=False) if self._cache else load()
             out[low - start : high - start] = chunk[low - base : high - base]
 
     def whole(
@@ -426,7 +423,7 @@ class PartReader:
             shard.whole(out)
             return change(out)
 
-        return self._cached(path, WHOLE, load)
+        return self._cache.get((self.entry.part, path, WHOLE), load) if self._cache else load()
 
     def packed(self, dtype: np.dtype[Any]) -> NDArray[Any]:
         """All rows of the arrays that the fields of `dtype` name, as (rows, bytes of a record).
@@ -440,7 +437,8 @@ class PartReader:
                 self.shard(path).whole(out[path])
             return out.view(np.uint8).reshape(-1, dtype.itemsize)
 
-        return self._cached("packed", WHOLE, load)
+        key = (self.entry.part, "packed", WHOLE)
+        return self._cache.get(key, load) if self._cache else load()
 
     def rows(self, path: str, start: int, stop: int) -> NDArray[Any]:
         """Rows [start, stop) of one array."""

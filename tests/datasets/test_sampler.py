@@ -67,11 +67,11 @@ def test_the_position_is_saved_and_restored(make_dataset) -> None:
     sampler = SequenceSampler(dataset, batch_size=4, length=8, seed=3)
     for _ in range(7):
         sampler.sample()
-    state = sampler.state()
+    state = sampler.state_dict()
     assert state == {"seed": 3, "step": 7, "versions": [2]}
     rest = [sampler.sample().start.tolist() for _ in range(3)]
     again = SequenceSampler(dataset, batch_size=4, length=8, seed=3)
-    again.restore(state)
+    again.load_state_dict(state)
     assert [again.sample().start.tolist() for _ in range(3)] == rest
 
 
@@ -149,8 +149,8 @@ def test_prefetched_batches_are_the_sampler_s_own(make_dataset, make_episode) ->
     sampler = SequenceSampler(dataset, batch_size=4, length=8)
     with Prefetcher(sampler, depth=3, threads=2) as batches:
         assert [next(batches).start.tolist() for _ in range(6)] == expected[:6]
-        assert sampler.state()["step"] == 6
-        sampler.restore({"seed": 0, "step": 2})
+        assert sampler.state_dict()["step"] == 6
+        sampler.load_state_dict({"seed": 0, "step": 2})
         assert next(batches).start.tolist() == expected[2]
         dataset.append(make_episode(50, seed=9))
         sampler.refresh()
@@ -165,15 +165,15 @@ def test_parts_are_opened_by_others_while_a_sampler_is_refreshed(
     dataset = make_dataset([3])
     sampler = SequenceSampler(dataset, batch_size=1, length=2)
     sampler.sample()
-    (view,) = sampler._views
-    (reader,) = view.readers.values()
-    view.readers.update((str(number), reader) for number in range(100_000))  # many parts
+    parts = sampler._snapshot.parts
+    (reader,) = parts.readers.values()
+    parts.readers.update((str(number), reader) for number in range(100_000))  # many parts
     dataset.append(make_episode(3, seed=1))
     done = threading.Event()
 
     def open_parts() -> None:
         for number in itertools.takewhile(lambda _: not done.is_set(), itertools.count(100_000)):
-            view.readers[str(number)] = reader
+            parts.readers[str(number)] = reader
 
     before = sys.getswitchinterval()
     with ThreadPoolExecutor(1) as pool:

@@ -142,17 +142,17 @@ def test_following_goes_on_through_eviction_and_compaction(make_dataset, driver)
 def test_a_thread_that_refreshed_first_does_not_fail_the_others(make_dataset, driver) -> None:
     root = make_dataset(range(4))
     sampler = SequenceSampler(Dataset.open(root), batch_size=2, length=3)
-    read, refreshed = sampler._read, []
+    read, refreshed = sampler._reader.read, []
 
-    def overtaken(step: int):
+    def overtaken(*arguments):
         if not refreshed:
             with Dataset.open(root, "a") as writer:
                 writer.evict(driver.STEPS)
             refreshed.append(sampler.refresh())  # as another thread would
             raise EvictedError("gone")
-        return read(step)
+        return read(*arguments)
 
-    sampler._read = overtaken
+    sampler._reader.read = overtaken
     driver.check_batch(sampler.sample())
     assert refreshed == [True]
 

@@ -136,7 +136,7 @@ class Loop:
         with checkpoint_errors(saved.path):
             self._stage.restore(saved.tensors)
             load_rng_state(saved.tensors)
-        self._sampler.restore(state.sampler.model_dump())
+        self._sampler.load_state_dict(state.sampler.model_dump())
         self.step = saved.step
         self._owes_test = state.owes_test
         # What was the best by another loss says nothing about this one.
@@ -252,7 +252,7 @@ class Loop:
         if not self.step:
             return
         state = {
-            "sampler": self._sampler.state(),
+            "sampler": self._sampler.state_dict(),
             "best": self._best,
             "owes_test": self._owes_test,
             "steps": steps,
