@@ -196,8 +196,8 @@ def trained(
             "No policy given: pass a run directory or --policy.",
             "Random play is --policy random.",
         )
+    from wmtk.agent.actor_policy import ActorIntrospector
     from wmtk.agent.device import choose_device, tune_threads
-    from wmtk.agent.introspection import ActorIntrospector
     from wmtk.agent.load import load
     from wmtk.collecting import schema_of, task_of
     from wmtk.collecting.evaluator import EVALUATION

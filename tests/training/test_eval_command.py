@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import wmtk
-from wmtk.agent.introspection import ActorIntrospector
+from wmtk.agent.actor_policy import ActorIntrospector
 from wmtk.collecting import evaluate_policy
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from wmtk.agent.open_loop import CONTEXT, HORIZON
+from wmtk.agent.open_loop_images import CONTEXT, HORIZON
 from wmtk.datasets import SequenceSampler, Source
 from wmtk.envs import resolve
 from wmtk.models.conv import to_float

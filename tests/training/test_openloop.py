@@ -7,7 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from wmtk.agent.open_loop import KEEP, open_loop, open_loop_pictures, save_picture
+from wmtk.agent.open_loop_images import KEEP, open_loop_images, save_image
+from wmtk.agent.predictions import open_loop
 from wmtk.datasets import SequenceSampler, Source
 from wmtk.spaces import ArraySpec
 from wmtk.training.model_stage import train_model
@@ -63,7 +64,7 @@ def test_the_picture_shows_truth_model_and_error(trainer, inputs, monkeypatch) -
         return {"image": truth}
 
     monkeypatch.setattr(trainer.model, "decode", decode)
-    picture = open_loop_pictures(trainer.model, inputs)["image"]
+    picture = open_loop_images(trainer.model, inputs)["image"]
     assert picture.shape == (3 * (3 * CELL + 12), LEFT + 9 * CELL, 3)
     for t in range(9):
         x = LEFT + t * CELL
@@ -82,7 +83,7 @@ def test_frames_after_the_end_of_an_episode_stay_blank(make_dataset, config) -> 
     data = make_dataset(obs={"front/left": image}, lengths=(3, 3))
     trainer = ModelTrainer(config, data.schema, torch.device("cpu"))
     inputs = trainer.inputs(SequenceSampler(data, batch_size=1, length=8).sample())
-    ((key, picture),) = open_loop_pictures(trainer.model, inputs).items()
+    ((key, picture),) = open_loop_images(trainer.model, inputs).items()
     assert key == "front/left"
     assert picture[2, LEFT + 3 * CELL + 60].tolist() == GREEN
     assert picture[2, LEFT + 4 * CELL + 60].tolist() == WHITE
@@ -96,7 +97,7 @@ def test_a_model_without_images_has_no_picture(make_dataset, config, tmp_path) -
 def test_pictures_are_files_and_do_not_pile_up(tmp_path) -> None:
     picture = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
     for step in range(1, KEEP + 4):
-        path = save_picture(tmp_path / "pictures", "front/left", step * 1000, picture)
+        path = save_image(tmp_path / "pictures", "front/left", step * 1000, picture)
     np.testing.assert_array_equal(np.asarray(Image.open(path)), picture)
     names = sorted(p.name for p in path.parent.iterdir())
     assert len(names) == KEEP

@@ -11,7 +11,7 @@ import torch
 import wmtk
 from wmtk.agent.batch_tensors import whole_episode
 from wmtk.agent.load import LoadedAgent
-from wmtk.agent.open_loop import window
+from wmtk.agent.predictions import window
 from wmtk.datasets import Dataset, Source
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy

@@ -1,4 +1,4 @@
-"""The networks that a policy is trained with, by the names under which checkpoints store them."""
+"""The networks of policy training, by their names in checkpoints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_ensemble(config: BehaviorConfig, model: WorldModel, actions: Actions) -
 def make_actor_networks(
     config: BehaviorConfig, model: WorldModel, actions: Actions
 ) -> dict[str, nn.Module]:
-    """All networks that `config` asks for."""
+    """All networks that `config` enables."""
     networks: dict[str, nn.Module] = {TASK: make_actor_critic(config, model, actions)}
     if config.penalty or config.explore:
         networks[ENSEMBLE] = make_ensemble(config, model, actions)

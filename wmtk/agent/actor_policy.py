@@ -1,9 +1,8 @@
-"""A trained actor at play: observations in, actions out."""
+"""A trained actor as a policy, and the estimates of its critic and world model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,22 +14,33 @@ from wmtk.agent.batch_tensors import ActionCodec, to_tensor
 from wmtk.datasets import Schema
 from wmtk.errors import SchemaMismatchError
 from wmtk.models.actor_critic import ActorCritic
+from wmtk.models.conv import to_bytes
 from wmtk.models.rssm import State
 from wmtk.models.world_model import WorldModel
 from wmtk.observations import ObsCodec
-from wmtk.runs.state_dict import load_rng_state, rng_state
+from wmtk.runs.state_dict import fork_rng, load_rng_state, rng_state
 from wmtk.spaces import flatten_value
 
 Observation = Mapping[str, NDArray[Any]]  # leaves by key
 
 
 class ActorPolicy:
-    """Follows what happens in several environments, each in a slot, and acts in them.
+    """The actor of a world model as a `wmtk.collecting.Policy` for N environments.
 
-    It keeps to the protocol of wmtk.collecting.Policy. Called with one observation it acts in a
-    single environment; `begin` says that an episode starts. Its random numbers are its own:
-    acting does not change what training draws. Both networks are looked at as they are at the
-    moment, also while they are being trained.
+    The policy keeps the latent state of each environment. Call it with one observation to act in a
+    single environment, after `begin()` for each episode. It has a random-number generator of its
+    own, so that acting does not change the numbers that training draws. The networks are used as
+    they are, also while they are trained.
+
+    Example:
+        >>> import wmtk
+        >>> policy = wmtk.load("runs/policy").policy
+        >>> env = wmtk.make_env("wmtk/Catch-v0")
+        >>> obs, _ = env.reset(seed=0)
+        >>> policy.begin()
+        >>> action = policy(obs)
+        >>> env.action_space.contains(action[()])
+        True
     """
 
     needs_obs = True
@@ -50,17 +60,16 @@ class ActorPolicy:
         self.model, self.behavior = model, behavior
         self.observations = observations or ObsCodec(schema.obs)
         self.schema = schema.only(self.observations.sources)
-        self.sample = sample  # whether actions are drawn; states always are
+        self.sample = sample  # actions; latent states are always sampled
         self.name, self.checkpoint = name, checkpoint
         self.seed = tuple(seed)
         self._codec = ActionCodec(schema.action)
         self._device = next(model.parameters()).device
-        self._state = model.rssm.initial(0)  # (slots, …)
-        self._action = torch.zeros(0, self._codec.size, device=self._device)  # the last ones
+        self._state = model.rssm.initial(0)  # (N, …)
+        self._action = torch.zeros(0, self._codec.size, device=self._device)  # of the last step
         self._is_first = torch.zeros(0, dtype=torch.bool, device=self._device)
-        with _preserved_randomness():
-            torch.manual_seed(int(np.random.SeedSequence(list(seed)).generate_state(1)[0]))
-            self._random = rng_state()
+        with fork_rng(int(np.random.SeedSequence(list(seed)).generate_state(1)[0])):
+            self._rng_state = rng_state()
 
     def __repr__(self) -> str:
         return (
@@ -68,56 +77,56 @@ class ActorPolicy:
             f"{self.schema.spaces}, device='{self._device}')"
         )
 
-    def begin(self, slot: int = 0) -> None:
-        """A new episode has begun in a slot."""
-        self._make_room(slot + 1)
-        self._is_first[slot] = True
+    def begin(self, env_index: int = 0) -> None:
+        """Start an episode in an environment."""
+        self._add_envs(env_index + 1)
+        self._is_first[env_index] = True
 
     def __call__(self, obs: Any) -> NDArray[Any]:
-        """The action after one more observation of the environment, as it returned it."""
+        """The action for the next observation of environment 0, as the environment returned it."""
         assert self.schema.structure is not None
         return self.act([0], [flatten_value(self.schema.structure, obs)])[0]
 
-    def states(self, slots: Sequence[int]) -> State:
-        """Where the model takes the environments to be, (N, …), after their last observations."""
-        return State(*(part[list(slots)] for part in self._state))
+    def states(self, env_indices: Sequence[int]) -> State:
+        """The posterior states (N, …) after the last observations of environments."""
+        return State(*(part[list(env_indices)] for part in self._state))
 
     @torch.no_grad()
-    def act(self, slots: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
-        """An action for each of the slots, after one more observation in each."""
-        self._make_room(max(slots) + 1)
-        rows = torch.tensor(slots, device=self._device)
-        seen = {key: self._stacked(key, obs) for key in self.schema.obs}
-        before = State(*(part[rows] for part in self._state))
-        with _preserved_randomness():
-            load_rng_state(self._random)
-            embed = self.model.encode(seen)[:, 0]
+    def act(self, env_indices: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
+        """The actions for the next observations of N environments."""
+        self._add_envs(max(env_indices) + 1)
+        rows = torch.tensor(env_indices, device=self._device)
+        images = {key: self._stack(key, obs) for key in self.schema.obs}
+        previous = State(*(part[rows] for part in self._state))
+        with fork_rng(None):
+            load_rng_state(self._rng_state)
+            embed = self.model.encode(images)[:, 0]
             state = self.model.rssm.observe_step(
-                before, self._action[rows], embed, self._is_first[rows]
+                previous, self._action[rows], embed, self._is_first[rows]
             )
             action = self.behavior.act(state.feat, sample=self.sample)
-            self._random = rng_state()
-        for kept, new in zip(self._state, state, strict=True):
-            kept[rows] = new
+            self._rng_state = rng_state()
+        for part, new in zip(self._state, state, strict=True):
+            part[rows] = new
         self._action[rows] = action
         self._is_first[rows] = False
         return list(self._codec.decode(action))
 
-    def _stacked(self, key: str, obs: Sequence[Observation]) -> Tensor:
+    def _stack(self, key: str, obs: Sequence[Observation]) -> Tensor:
         """One key of all observations, (B, 1, …)."""
         spec = self.schema.obs[key]
-        for one in obs:
-            if key not in one or np.shape(one[key]) != spec.shape:
-                found = np.shape(one[key]) if key in one else "nothing"
+        for each in obs:
+            if key not in each or np.shape(each[key]) != spec.shape:
+                shape = np.shape(each[key]) if key in each else "nothing"
                 raise SchemaMismatchError(
-                    f"The actor sees {key!r} of shape {spec.shape}, not {found}.",
+                    f"The actor sees {key!r} of shape {spec.shape}, not {shape}.",
                     "It acts in the task that its model was trained on, with the same options.",
                 )
-        rows = np.stack([np.asarray(one[key], spec.dtype) for one in obs])
+        rows = np.stack([np.asarray(each[key], spec.dtype) for each in obs])
         return to_tensor(self.observations.rows(key, rows), self._device).unsqueeze(1)
 
-    def _make_room(self, slots: int) -> None:
-        more = slots - len(self._is_first)
+    def _add_envs(self, count: int) -> None:
+        more = count - len(self._is_first)
         if more <= 0:
             return
         added = self.model.rssm.initial(more)
@@ -126,11 +135,39 @@ class ActorPolicy:
         self._is_first = torch.cat([self._is_first, self._is_first.new_ones(more)])
 
 
-@contextmanager
-def _preserved_randomness() -> Iterator[None]:
-    """Within, random numbers may be drawn that nobody else misses."""
-    before = rng_state()
-    try:
-        yield
-    finally:
-        load_rng_state(before)
+class ActorIntrospector:
+    """The `PolicyIntrospector` of an actor with a critic and a world model."""
+
+    def __init__(self, policy: ActorPolicy) -> None:
+        self._policy = policy
+        self.discount = policy.model.config.discount
+
+    @torch.no_grad()
+    def values(self, env_indices: Sequence[int]) -> NDArray[np.float32]:
+        return _numpy(self._policy.behavior.critic(self._feat(env_indices)).squeeze(-1))
+
+    @torch.no_grad()
+    def rewards(self, env_indices: Sequence[int]) -> NDArray[np.float32]:
+        return _numpy(self._policy.model.reward(self._feat(env_indices)))
+
+    def transform_rewards(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        array: NDArray[np.float64] = self._policy.model.transformed(
+            torch.from_numpy(rewards)
+        ).numpy()
+        return array
+
+    def preprocess(self, obs: Observation) -> Observation:
+        return self._policy.observations(obs)
+
+    @torch.no_grad()
+    def reconstructions(self, env_indices: Sequence[int]) -> dict[str, NDArray[np.uint8]]:
+        decoded = self._policy.model.decode(self._feat(env_indices))
+        return {key: to_bytes(image).cpu().numpy() for key, image in decoded.items()}
+
+    def _feat(self, env_indices: Sequence[int]) -> Tensor:
+        return self._policy.states(env_indices).feat
+
+
+def _numpy(tensor: Tensor) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = tensor.cpu().numpy()
+    return array

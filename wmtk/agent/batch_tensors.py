@@ -18,9 +18,9 @@ from wmtk.spaces import ArraySpec
 
 
 class ActionCodec:
-    """Actions as the model sees them: one-hot where they are discrete, numbers otherwise.
+    """Converts actions of a space to inputs of a model, and the actions of an actor back.
 
-    Numbers with bounds are scaled to [−1, 1], where actors choose them.
+    Discrete actions are one-hot. Numbers with bounds are scaled to [−1, 1].
     """
 
     def __init__(self, spec: ArraySpec) -> None:
@@ -33,7 +33,7 @@ class ActionCodec:
             self.sizes = []
         self.size = sum(self.sizes) if self.sizes else spec.numbers
         if self.size > 4096:
-            raise ConfigError(f"{self.size} action values are more than a model can take.")
+            raise ConfigError(f"{self.size} action values exceed the maximum of 4096.")
         low, high = (spec.bound(side).ravel().astype(np.float64) for side in ("low", "high"))
         bounded = np.isfinite(low) & np.isfinite(high) & (low < high) & (spec.kind == "box")
         self._middle, self._half = np.zeros(spec.numbers), np.ones(spec.numbers)
@@ -44,7 +44,7 @@ class ActionCodec:
         return f"ActionCodec({brief(str(self.spec))}, size={self.size})"
 
     def encode(self, action: NDArray[Any]) -> Tensor:
-        """(B, T, …) → (B, T, A) float32. Row 0 of an episode, a zero action, is what it is."""
+        """(B, T, …) → (B, T, A) float32. Row 0 of an episode holds a zero action."""
         lead = action.shape[:2]
         if not self.sizes:
             numbers = (action.reshape(*lead, -1) - self._middle) / self._half
@@ -53,14 +53,14 @@ class ActionCodec:
         values = (action - self.spec.bound("low")).reshape(*lead, -1)
         if (values >= np.array(self.sizes)).any():
             raise SchemaMismatchError(
-                f"Actions up to {action.max()} are more than {self.spec}, which the model knows.",
+                f"Actions up to {action.max()} exceed {self.spec}, the action space of the model.",
                 "Use data of the task that the model was trained on.",
             )
         index = torch.from_numpy((values.clip(min=0) + offsets).astype(np.int64))
         return torch.zeros(*lead, self.size).scatter_(-1, index, 1.0)
 
     def decode(self, action: Tensor) -> NDArray[Any]:
-        """Actions of an actor, (N, A), as the environment takes them: (N, …)."""
+        """Actions of an actor (N, A) → actions of the environment (N, …)."""
         spec, values = self.spec, action.detach().cpu().numpy().astype(np.float64)
         low, high = spec.bound("low"), spec.bound("high")
         chosen: NDArray[Any]
@@ -77,7 +77,7 @@ class ActionCodec:
 def to_inputs(
     batch: Batch, observations: ObsCodec, actions: ActionCodec, device: torch.device
 ) -> Inputs:
-    """The batch on a device; a window that starts inside an episode keeps its first action."""
+    """The batch as tensors; a window that starts inside an episode keeps its first action."""
     return Inputs(
         obs={key: to_tensor(rows, device) for key, rows in observations(batch.obs).items()},
         action=actions.encode(batch.action).to(device),
@@ -92,7 +92,7 @@ def whole_episode(episode: Episode) -> Batch:
     """An episode as a batch of one window."""
     arrays = {path: rows[None] for path, rows in episode.arrays().items()}
     first = np.arange(len(episode.reward))[None] == 0
-    nothing = np.zeros(1, np.int64)
+    zero = np.zeros(1, np.int64)
     return Batch(
         obs={key: arrays[f"obs/{key}"] for key in episode.obs},
         action=arrays["action"],
@@ -102,15 +102,15 @@ def whole_episode(episode: Episode) -> Batch:
         is_first=first,
         mask=np.ones_like(first),
         info={key: arrays[f"info/{key}"] for key in episode.info},
-        source=nothing,
-        episode=nothing,
-        start=nothing,
+        source=zero,
+        episode=zero,
+        start=zero,
         step=0,
         versions=(),
     )
 
 
 def to_tensor(rows: NDArray[Any], device: torch.device) -> Tensor:
-    # Not every device has numbers of 64 bits, and no model computes with them.
+    # Some devices have no 64-bit floats.
     narrow = rows.astype(np.float32) if rows.dtype == np.float64 else rows
     return torch.from_numpy(np.ascontiguousarray(narrow)).to(device)

@@ -1,4 +1,4 @@
-"""Checkpoints written by older versions of wmtk."""
+"""Checkpoints of earlier versions of wmtk."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def restore_world_model(
 
 
 def with_cell_bias(model: WorldModel, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Add the bias before the GRU's layer norm, which models did not have at first, as zeros.
+    """Add zeros for the bias before the GRU's layer norm, which the first models lacked.
 
-    Its moments in Adam are zeros too. They are saved by the position of the parameter, so those of
-    the parameters behind it move by one.
+    Its moments in Adam are zeros too. Moments are saved by the position of the parameter, so those
+    of the parameters behind it move by one.
     """
     if f"model/{_BIAS}" in tensors or f"model/{_NORM}" not in tensors:
         return tensors
     zeros = torch.zeros_like(tensors[f"model/{_NORM}"])
     position = [name for name, _ in model.named_parameters()].index(_BIAS)
-    found = {f"model/{_BIAS}": zeros}
+    completed = {f"model/{_BIAS}": zeros}
     for key, value in tensors.items():
         if key.startswith(_ADAM):
             index, _, name = key.removeprefix(_ADAM).partition("/")
             if index.isdecimal():  # anything else is refused when the optimizer is restored
                 key = f"{_ADAM}{int(index) + (int(index) >= position)}/{name}"
-        found[key] = value
+        completed[key] = value
     step = tensors.get(f"{_ADAM}{position}/step")
     if step is not None:  # all parameters share it
         moments = {"step": step, "exp_avg": zeros, "exp_avg_sq": zeros}
-        found |= {f"{_ADAM}{position}/{name}": value.clone() for name, value in moments.items()}
-    return found
+        completed |= {f"{_ADAM}{position}/{name}": value.clone() for name, value in moments.items()}
+    return completed

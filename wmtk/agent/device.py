@@ -1,4 +1,4 @@
-"""Where tensors live, and how the processor is set up for them."""
+"""Choice of the device, threads and memory allocation of the process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SMALL = 1024  # rows of a batch times depth of the convolutions; preset tiny ha
 
 
 def choose_device(name: str) -> str:
-    """`auto` takes the best there is; anything else must exist."""
+    """The name of a device that can be used; `auto` chooses the best one."""
     if name == "auto":
         if torch.cuda.is_available():
             return "cuda"
@@ -30,17 +30,16 @@ def choose_device(name: str) -> str:
     except (RuntimeError, AssertionError) as error:
         raise UsageError(
             f"The device {name!r} cannot be used: {str(error).splitlines()[0]}",
-            "Use auto, cpu, cuda, cuda:N or mps; `wmtk doctor` shows what there is.",
+            "Use auto, cpu, cuda, cuda:N or mps; `wmtk doctor` lists the devices.",
         ) from error
     return name
 
 
 def tune_allocator() -> bool:
-    """Let this process keep the memory that it frees; returns whether that could be done.
+    """Make glibc keep freed memory for later allocations; returns whether that succeeded.
 
-    glibc gives large blocks back to the system at once, and every update would ask for them again:
-    the system then has to clear gigabytes of pages, which takes a third of the time. For commands,
-    not for libraries: the whole process is affected.
+    By default glibc returns large blocks to the system, which clears gigabytes of pages again at
+    every update: a third of the training time. This affects the whole process: for commands only.
     """
     libc = _glibc()
     if libc is None:
@@ -55,11 +54,11 @@ def tune_allocator() -> bool:
 
 
 def tune_threads(rows: int, depth: int) -> bool:
-    """Let a small model have one thread; whether it is small. Rows of a batch, depth of the model.
+    """Set torch to one thread for a small model; returns whether the model is small.
 
-    A second one would spare a twentieth of the time at best. On a machine that does something else
-    as well the two wait for each other at every operation, which took a hundred times as long.
-    Whoever sets OMP_NUM_THREADS is left alone. For commands: the whole process is affected.
+    `rows` is the number of rows of a batch, `depth` that of the convolutions. A second thread saves
+    5% at best; on a busy machine the threads wait for each other at every operation, which took a
+    hundred times as long. OMP_NUM_THREADS overrides this. It affects the whole process.
     """
     small = rows * depth <= _SMALL and "OMP_NUM_THREADS" not in os.environ
     if small:
@@ -79,13 +78,13 @@ def tuned_threads(rows: int, depth: int) -> Iterator[None]:
 
 
 def return_freed_memory() -> None:
-    """Give the memory that this process has freed, and keeps, back to the system."""
+    """Return freed memory that the process keeps to the system."""
     if (libc := _glibc()) is not None:
         libc.malloc_trim(0)
 
 
 def _glibc() -> ctypes.CDLL | None:
-    """GNU's C library if it is the one in use; others have allocators with other settings."""
+    """glibc, if the process uses it."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)

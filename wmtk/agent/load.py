@@ -1,4 +1,4 @@
-"""`wmtk.load`: a trained model, or an agent, to use from Python, in numpy arrays."""
+"""`wmtk.load`: a trained world model or agent, with NumPy arrays as inputs and outputs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wmtk.agent.actor_networks import EXPLORER, TASK
+from wmtk.agent.actor_networks import EXPLORER, TASK, make_actor_critic
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec, to_inputs, whole_episode
 from wmtk.agent.compat import restore_world_model
 from wmtk.agent.device import choose_device
-from wmtk.agent.open_loop import open_loop
 from wmtk.agent.outputs import OpenLoop, PolicyRollout, Posterior
-from wmtk.agent.policy_rollout import rollout_policy
-from wmtk.agent.predictions import decoded, observe_batch, predict_batch
+from wmtk.agent.predictions import (
+    decoded,
+    observe_batch,
+    open_loop,
+    predict_batch,
+    rollout_policy,
+)
 from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.datasets import Batch, Dataset, Episode
 from wmtk.datasets.schema_match import require_episode, require_fit
@@ -40,7 +44,7 @@ from wmtk.runs.state_dict import checkpoint_errors, load_module_state
 
 @dataclass(frozen=True)
 class EpisodePrediction:
-    """What the model expects of H steps, S times over: arrays (S, H, …)."""
+    """Predictions of H steps, S samples each: arrays (S, H, …)."""
 
     obs: dict[str, NDArray[Any]]  # images as bytes, everything else as numbers
     reward: NDArray[np.float32]
@@ -50,12 +54,34 @@ class EpisodePrediction:
 
 
 class LoadedModel:
-    """A world model with its weights, ready to look at episodes and to imagine."""
+    """A trained world model: encodes, reconstructs, predicts and imagines.
+
+    `wmtk.load` makes it from a run of `wmtk.train_model`.
+
+    Example:
+        >>> import wmtk
+        >>> model = wmtk.load("runs/model")
+        >>> episode = wmtk.Dataset.open("catch.zarr")[0]
+        >>> frames = model.reconstruct(episode)["image"]  # (T+1, 64, 64, 1) uint8
+        >>> frames.shape == episode.obs["image"].shape
+        True
+        >>> prediction = model.predict(episode, context=5, horizon=10, samples=2)
+        >>> prediction.reward.shape
+        (2, 10)
+
+    Attributes:
+        run: The run directory.
+        config: Its settings.
+        schema: Spaces of the model's inputs; `data_schema` has those of its data.
+        model: The network, a torch module in evaluation mode.
+        step: Number of updates of the checkpoint.
+        hash: SHA-256 of the checkpoint's tensors.
+        device: Where the network computes.
+    """
 
     def __init__(self, run: Run, saved: Checkpoint, device: str) -> None:
         self.run = run
         self.config = run.settings
-        # The spaces of data and environments that it fits, and of what it sees and shows of them.
         self.data_schema, self.observations = spaces_of(run, self.config)
         self.schema = replace(self.data_schema, obs=self.observations.specs)
         self.device = torch.device(device)
@@ -75,29 +101,49 @@ class LoadedModel:
         )
 
     @property
+    def is_agent(self) -> bool:
+        """Whether the run has an actor; it is then a `LoadedAgent`."""
+        return isinstance(self, LoadedAgent)
+
+    @property
     def _modules(self) -> list[nn.Module]:
         return [self.model]
 
+    @property
+    def gamma(self) -> float | None:
+        """The discount of a step that is not terminal; None if the model learns no discounts."""
+        config = self.config.model
+        return config.discount if config.discount_scale else None
+
+    @property
+    def policy_horizon(self) -> int:
+        """The imagined steps per update when a policy is trained in the model."""
+        return self.config.behavior.horizon
+
+    # --- inputs ---
+
     def require_fit(self, dataset: Dataset) -> None:
-        """Refuse a dataset whose spaces are not the model's."""
+        """Raise SchemaMismatchError unless the spaces of a dataset are those of the model."""
         require_fit(self.data_schema, dataset.schema, f"{self.run.path} and {dataset.path}")
 
     def preprocess(self, batch: Batch) -> Batch:
-        """Windows with observations as the model sees them, to compare with what it shows."""
+        """The batch with observations as inputs of the model, to compare with its outputs."""
         return replace(batch, obs=self.observations(batch.obs))
 
     def episode_inputs(self, episode: Episode) -> Inputs:
-        """An episode as a batch of one."""
+        """An episode as tensors, a batch of one window."""
         require_episode(self.data_schema, episode)
         return self.batch_inputs(whole_episode(episode))
 
     def batch_inputs(self, batch: Batch) -> Inputs:
-        """Windows as tensors."""
+        """A batch as tensors."""
         return to_inputs(batch, self.observations, self.actions, self.device)
+
+    # --- episodes ---
 
     @torch.no_grad()
     def encode(self, episode: Episode) -> NDArray[np.float32]:
-        """The embeddings of what is seen: (T+1, E)."""
+        """The embeddings of the observations: (T+1, E)."""
         return _numpy(self.model.encode(self.episode_inputs(episode).obs)[0])
 
     @torch.no_grad()
@@ -107,18 +153,18 @@ class LoadedModel:
 
     @torch.no_grad()
     def reconstruct(self, episode: Episode) -> dict[str, NDArray[Any]]:
-        """What the model makes of each row after seeing it: (T+1, …), images as bytes."""
+        """The reconstruction of each row: (T+1, …), images as bytes."""
         return decoded(self.model, self.observe(episode).feat[0])
 
     @torch.no_grad()
     def imagine(self, state: State, actions: NDArray[Any]) -> State:
-        """The states (N, H, …) that follow states (N, …) under actions (N, H, …).
+        """The prior states (N, H, …) after states (N, …) under actions (N, H, …).
 
         `observe(episode).at(-1)` is such a state, with N = 1.
         """
         actions = np.asarray(actions)
-        wanted = (len(state.deter), actions.shape[1] if actions.ndim > 1 else 0)
-        if state.deter.ndim != 2 or actions.shape != (*wanted, *self.schema.action.shape):
+        lead = (len(state.deter), actions.shape[1] if actions.ndim > 1 else 0)
+        if state.deter.ndim != 2 or actions.shape != (*lead, *self.schema.action.shape):
             raise UsageError(
                 f"States of shape {tuple(state.deter.shape)} and actions of shape {actions.shape} "
                 "do not go together.",
@@ -130,19 +176,16 @@ class LoadedModel:
     def predict(
         self, episode: Episode, *, context: int = 5, horizon: int = 15, samples: int = 1
     ) -> EpisodePrediction:
-        """Look at `context` rows, then go on blindly with the recorded actions."""
+        """Open-loop predictions after `context` observed rows, under the recorded actions."""
         rows = len(episode.reward)
         if context < 1 or horizon < 1 or context + horizon > rows:
             raise UsageError(
                 f"{context} rows of context and {horizon} of prediction do not fit {rows} rows.",
                 "Choose a longer episode or a shorter horizon.",
             )
+        inputs = self.episode_inputs(episode)
         _, imagined = open_loop(
-            self.model,
-            self.episode_inputs(episode),
-            context=context,
-            horizon=horizon,
-            samples=samples,
+            self.model, inputs, context=context, horizon=horizon, samples=samples
         )
         feat = imagined.feat
         return EpisodePrediction(
@@ -151,44 +194,40 @@ class LoadedModel:
             _numpy(self.model.discount(feat)),
         )
 
-    @property
-    def gamma(self) -> float | None:
-        """The discount of a step that ends nothing; None where discounts are not learned."""
-        config = self.config.model
-        return config.discount if config.discount_scale else None
-
-    @property
-    def policy_horizon(self) -> int:
-        """The steps that a policy imagines when it is trained in the model."""
-        return self.config.behavior.horizon
+    # --- batches ---
 
     def observe_batch(self, batch: Batch, seed: int = 0) -> Posterior:
-        """What the model makes of windows that it sees whole, for metrics and pictures."""
+        """Posterior, prior and predictions at each row of N windows."""
         return observe_batch(self.model, self.batch_inputs(batch), seed)
 
     def predict_batch(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, seed: int = 0
     ) -> OpenLoop:
-        """What the model expects after the first rows of windows, with the recorded actions."""
+        """Open-loop predictions after the first rows of N windows, under the recorded actions."""
         return predict_batch(self.model, self.batch_inputs(batch), context, horizon, samples, seed)
 
     @torch.no_grad()
     def decode(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """What states (…, D) and (…, Z) look like: images as bytes, everything else as numbers."""
+        """The observations of states (…, D) and (…, Z): images as bytes, the rest as numbers."""
         feat = np.concatenate([deter, stoch], -1, dtype=np.float32)
         return decoded(self.model, torch.from_numpy(feat).to(self.device))
 
+    # --- policies ---
+
     @cached_property
     def policy(self) -> ActorPolicy:
-        """Chooses the most likely actions: `policy(obs)`, after `policy.begin()` for an episode."""
+        """The policy that takes the most likely actions; see `ActorPolicy`."""
         return self.make_policy(sample=False)
 
     def make_policy(
         self, *, sample: bool, seed: Sequence[int] = (0,), explore: bool = False
     ) -> ActorPolicy:
-        """A policy with a memory of its own; `sample` draws actions instead of the likeliest.
+        """A policy with latent states of its own. RunError if the run has no actor.
 
-        `explore` takes the actor that goes where the model is uncertain, if one was trained.
+        Args:
+            sample: Sample actions instead of taking the most likely ones.
+            seed: Seed of the policy's random numbers.
+            explore: Use the explorer, which seeks states on which the ensemble disagrees.
         """
         raise RunError(
             f"{self.run.path} is a {self.run.kind} run: it has no actor.",
@@ -198,16 +237,30 @@ class LoadedModel:
 
 
 class LoadedAgent(LoadedModel):
-    """A world model with an actor and a critic, ready to act on its own."""
+    """A trained world model with an actor and a critic.
+
+    `wmtk.load` makes it from a run of `wmtk.train_policy` or `wmtk.online`.
+
+    Example:
+        >>> import wmtk
+        >>> agent = wmtk.load("runs/policy")
+        >>> assert isinstance(agent, wmtk.LoadedAgent)
+        >>> episode = wmtk.Dataset.open("catch.zarr")[0]
+        >>> agent.value(agent.observe(episode)).shape == (1, episode.length + 1)
+        True
+
+    Attributes:
+        behavior: The actor and the critic.
+        explorer: The actor and the critic of exploration, or None.
+    """
 
     def __init__(self, run: Run, saved: Checkpoint, device: str) -> None:
         super().__init__(run, saved, device)
         settings, actions = self.config.behavior, actions_of(self.schema.action)
-        feat_size = self.model.rssm.feat_size
-        self.behavior = ActorCritic(feat_size, actions, settings.layers, settings.units)
-        self.explorer: ActorCritic | None = None  # an actor of its own, with its critics
+        self.behavior = make_actor_critic(settings, self.model, actions)
+        self.explorer: ActorCritic | None = None
         if settings.explore:
-            self.explorer = ActorCritic(feat_size, actions, settings.layers, settings.units)
+            self.explorer = make_actor_critic(settings, self.model, actions)
         for name, behavior in {TASK: self.behavior, EXPLORER: self.explorer}.items():
             if behavior is not None:
                 with checkpoint_errors(saved.path):
@@ -242,12 +295,12 @@ class LoadedAgent(LoadedModel):
 
     @torch.no_grad()
     def value(self, state: State) -> NDArray[np.float32]:
-        """What the critic expects of states (…): their reward and all that follows, discounted."""
+        """The critic's values (…) of states: the discounted sum of rewards from the state on."""
         return _numpy(self.behavior.critic(state.feat).squeeze(-1))
 
     @torch.no_grad()
     def value_of(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
-        """The same of states given as arrays (…, D) and (…, Z)."""
+        """The critic's values (…) of states given as arrays (…, D) and (…, Z)."""
         feat = torch.from_numpy(np.concatenate([deter, stoch], -1, dtype=np.float32))
         return _numpy(self.behavior.critic(feat.to(self.device)).squeeze(-1))
 
@@ -261,7 +314,7 @@ class LoadedAgent(LoadedModel):
         sample: bool = False,
         seed: int = 0,
     ) -> PolicyRollout:
-        """The first rows of windows are seen; then the actor plays on inside of the model."""
+        """Imagined rollouts of the actor after the first rows of N windows."""
         return rollout_policy(
             self.model,
             self.behavior,
@@ -275,15 +328,35 @@ class LoadedAgent(LoadedModel):
         )
 
 
-def load(run: str | os.PathLike[str], which: str = "latest", device: str = "cpu") -> LoadedModel:
-    """The model of a run directory, or its agent, if it has one.
+def load(
+    run: str | os.PathLike[str], checkpoint: str = "latest", device: str = "cpu"
+) -> LoadedModel:
+    """Load the model of a run directory, or its agent if it has an actor.
 
-    `which` is a checkpoint's step, "latest" or "best"; `device` "auto" is the best there is.
+    The result of a run of `train_model` is a `LoadedModel`; that of `train_policy` and `online` is
+    a `LoadedAgent`, a subclass. `isinstance` narrows the type.
+
+    Example:
+        >>> import wmtk
+        >>> loaded = wmtk.load("runs/policy")
+        >>> if isinstance(loaded, wmtk.LoadedAgent):  # the same as loaded.is_agent
+        ...     policy = loaded.make_policy(sample=True, seed=[1])
+        >>> wmtk.load("runs/model").is_agent
+        False
+
+    Args:
+        run: The run directory.
+        checkpoint: `"latest"`, `"best"`, or the number of an update.
+        device: `"cpu"`, `"cuda"`, `"cuda:N"`, `"mps"`, or `"auto"` for the best that is available.
+
+    Raises:
+        RunError: The path is no run directory, or of an earlier format.
+        CheckpointError: The checkpoint is missing or damaged.
     """
-    found = Run(run)
-    require_saved_sizes(found, found.settings, which)
-    kind = LoadedAgent if found.has_actor else LoadedModel
-    return kind(found, found.checkpoints.load(which), choose_device(device))
+    directory = Run(run)
+    require_saved_sizes(directory, directory.settings, checkpoint)
+    kind = LoadedAgent if directory.has_actor else LoadedModel
+    return kind(directory, directory.checkpoints.load(checkpoint), choose_device(device))
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:

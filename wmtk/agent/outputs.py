@@ -1,4 +1,7 @@
-"""What a model makes of recorded windows, as arrays: for metrics and pictures, without torch."""
+"""Outputs of a model as NumPy arrays, for metrics and plots without torch.
+
+N windows, T rows, S samples or states, H imagined steps, V latent variables of K classes.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,18 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Posterior:
-    """The model after seeing each row of N windows of T rows."""
+    """The model after observing each row of N windows of T rows."""
 
     obs: Mapping[str, NDArray[Any]]  # reconstructions (N, T, …), images as bytes
-    reward: Floats  # (N, T), expected
-    discount: Floats  # (N, T), expected
+    reward: Floats  # (N, T), predicted
+    discount: Floats  # (N, T), predicted
     deter: Floats  # (N, T, D)
     stoch: Floats  # (N, T, Z)
     latent: str  # "categorical", "binary" or "gaussian"
-    # Of V variables: the probabilities of K classes (two, if they are binary), or mean and std.
+    # Probabilities of the K classes (two of binary variables), or mean and standard deviation.
     posterior: Floats  # (N, T, V, K)
-    prior: Floats  # (N, T, V, K), before seeing the row
-    # The rewards that came, (N, T), as the model learns them; None: as they are.
+    prior: Floats  # (N, T, V, K), before observing the row
+    # The recorded rewards (N, T), transformed as the model learns them; None: not transformed.
     true_reward: Floats | None = None
 
     __repr__ = brief_repr
@@ -35,7 +38,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """What the model expects of H rows after a context that it saw, S times over."""
+    """Open-loop predictions of H rows after an observed context, S samples each."""
 
     obs: Mapping[str, NDArray[Any]]  # (N, S, H, …), images as bytes
     reward: Floats  # (N, S, H)
@@ -46,23 +49,23 @@ class OpenLoop:
 
 @dataclass(frozen=True)
 class LatentState:
-    """S states of a model, in a form of which thousands can be kept."""
+    """S latent states in compact form."""
 
     deter: Floats  # (S, D)
-    codes: NDArray[Any]  # (S, V): the classes of discrete latents, or the numbers of Gaussian ones
+    codes: NDArray[Any]  # (S, V): classes of discrete variables, values of Gaussian ones
 
     __repr__ = brief_repr
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model shows of S states, and says of them."""
+    """Predictions of the heads, and of the prior, for S states."""
 
     obs: Mapping[str, NDArray[Any]]  # each (S, …), images as bytes
-    reward: Floats  # (S,), expected on arriving there
+    reward: Floats  # (S,), of the step that led to the state
     discount: Floats  # (S,)
     value: Floats | None  # (S,), None without a critic
-    prior: Floats  # (S, V, K), before anything is drawn, as in `Posterior`
+    prior: Floats  # (S, V, K), as in `Posterior`
     entropy: Floats  # (S,) of the prior, nats
 
     __repr__ = brief_repr
@@ -70,12 +73,12 @@ class Prediction:
 
 @dataclass(frozen=True)
 class PolicyRollout:
-    """What a policy meets inside of the model: H rows after C that it saw, S times over."""
+    """Imagined rollouts of H steps of a policy after an observed context, S samples each."""
 
     obs: Mapping[str, NDArray[Any]]  # (N, S, H, …), images as bytes
     action: NDArray[Any]  # (N, S, H, …), which led to the row, as the environment takes it
     reward: Floats  # (N, S, H)
     discount: Floats  # (N, S, H)
-    value: Floats  # (N, S, H), what the critic expects of the row and all after it
+    value: Floats  # (N, S, H), of the critic
 
     __repr__ = brief_repr

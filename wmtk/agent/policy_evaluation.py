@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wmtk.agent.actor_policy import ActorPolicy
-from wmtk.agent.introspection import ActorIntrospector
+from wmtk.agent.actor_policy import ActorIntrospector, ActorPolicy
 from wmtk.agent.load import LoadedModel
 from wmtk.agent.named_policy import (
     PolicyLike,

@@ -1,4 +1,4 @@
-"""A model looked at: what it sees, expects and imagines of recorded windows, as arrays."""
+"""Predictions of a world model for batches of recorded windows, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wmtk.agent.open_loop import open_loop
-from wmtk.agent.outputs import Floats, OpenLoop, Posterior
+from wmtk.agent.batch_tensors import ActionCodec
+from wmtk.agent.outputs import Floats, OpenLoop, PolicyRollout, Posterior
+from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.conv import to_bytes
 from wmtk.models.distributions import Binary, Categorical, Gaussian
+from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.state_dict import fork_rng
 
 
 @torch.no_grad()
 def observe_batch(model: WorldModel, inputs: Inputs, seed: int = 0) -> Posterior:
-    """Every row of a batch is seen; the latents are drawn."""
+    """Posterior and prior at every row of a batch; latents are sampled."""
     with fork_rng(seed):
         post = model.observe(inputs)
     feat = post.feat
@@ -40,7 +42,7 @@ def observe_batch(model: WorldModel, inputs: Inputs, seed: int = 0) -> Posterior
 def predict_batch(
     model: WorldModel, inputs: Inputs, context: int, horizon: int, samples: int, seed: int = 0
 ) -> OpenLoop:
-    """`context` rows are seen, the next `horizon` imagined; the latents are drawn."""
+    """Open-loop predictions of `horizon` rows after `context` observed rows (sampled)."""
     with fork_rng(seed):
         _, imagined = open_loop(model, inputs, context=context, horizon=horizon, samples=samples)
     feat = imagined.feat.reshape(-1, samples, *imagined.feat.shape[1:])  # (N, S, H, F)
@@ -48,21 +50,78 @@ def predict_batch(
 
 
 @torch.no_grad()
+def rollout_policy(
+    model: WorldModel,
+    behavior: ActorCritic,
+    actions: ActionCodec,
+    inputs: Inputs,
+    *,
+    context: int,
+    horizon: int,
+    samples: int = 1,
+    sample: bool = False,
+    seed: int = 0,
+) -> PolicyRollout:
+    """`horizon` imagined steps of the actor after `context` observed rows; latents are sampled.
+
+    Actions are the most likely ones, or sampled with `sample`.
+    """
+    assert context <= inputs.reward.shape[1], (context, inputs.reward.shape)
+    N = len(inputs.reward)
+    with fork_rng(seed):
+        posterior = model.observe(window(inputs, slice(0, context)))
+        state = State(*(part.repeat_interleave(samples, 0) for part in posterior.at(-1)))
+        chosen, feats = [], []
+        for _ in range(horizon):
+            chosen.append(behavior.act(state.feat, sample=sample))
+            state = model.rssm.imagine_step(state, chosen[-1])
+            feats.append(state.feat)
+    lead = (N, samples, horizon)
+    feat = torch.stack(feats, 1).reshape(*lead, -1)  # (N, S, H, F)
+    action = actions.decode(torch.stack(chosen, 1).flatten(0, 1))  # (N·S·H, …)
+    return PolicyRollout(
+        obs=decoded(model, feat),
+        action=action.reshape(*lead, *action.shape[1:]),
+        reward=_numpy(model.reward(feat)),
+        discount=_numpy(model.discount(feat)),
+        value=_numpy(behavior.critic(feat).squeeze(-1)),
+    )
+
+
+@torch.no_grad()
+def open_loop(
+    model: WorldModel, inputs: Inputs, *, context: int, horizon: int, samples: int = 1
+) -> tuple[State, State]:
+    """Posterior states (B, C, …) of the context, and imagined states (B·S, H, …) after it."""
+    assert context + horizon <= inputs.reward.shape[1], (context, horizon, inputs.reward.shape)
+    posterior = model.observe(window(inputs, slice(0, context)))
+    last = State(*(part.repeat_interleave(samples, 0) for part in posterior.at(-1)))
+    actions = inputs.action[:, context : context + horizon].repeat_interleave(samples, 0)
+    return posterior, model.rssm.imagine(last, actions)
+
+
+def window(inputs: Inputs, rows: slice) -> Inputs:
+    """Some rows of all windows."""
+    obs, *rest = inputs
+    return Inputs({key: x[:, rows] for key, x in obs.items()}, *(x[:, rows] for x in rest))
+
+
+@torch.no_grad()
 def decoded(model: WorldModel, feat: Tensor) -> dict[str, NDArray[Any]]:
-    """All that features (…, F) stand for: images as bytes, everything else as numbers."""
-    found: dict[str, NDArray[Any]] = {
+    """The observations of features (…, F): images as bytes, everything else as numbers."""
+    obs: dict[str, NDArray[Any]] = {
         key: to_bytes(image).cpu().numpy() for key, image in model.decode(feat).items()
     }
     if model.vectors:
         sizes = [spec.numbers for spec in model.vectors.values()]
         parts = model.vector_decoder(feat).split(sizes, -1)
         for (key, spec), part in zip(model.vectors.items(), parts, strict=True):
-            found[key] = _numpy(part.reshape(*part.shape[:-1], *spec.shape))
-    return found
+            obs[key] = _numpy(part.reshape(*part.shape[:-1], *spec.shape))
+    return obs
 
 
 def distributions(model: WorldModel, stats: Tensor) -> Floats:
-    """Each variable's distribution, as `Posterior` has it."""
+    """The distribution of each latent variable, (…, V, K), as in `Posterior`."""
     latent = model.rssm.latent
     if isinstance(latent, Categorical):
         return _numpy(torch.softmax(latent.logits(stats), -1))

@@ -1,7 +1,7 @@
-"""Whether the weights of a checkpoint have the sizes that settings ask for.
+"""Checks that the weights of a checkpoint have the sizes of the settings.
 
-Only the header of the checkpoint is read, and networks are planned, not made: settings that are
-wrong, or forged, cost no memory.
+Only the header of the checkpoint is read, and the networks are built on the meta device: wrong or
+forged settings allocate no memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wmtk.runs.training_config import TrainingConfig
 
 
 def require_saved_sizes(run: Run, config: TrainingConfig, which: str = "latest") -> None:
-    """Refuse settings whose networks are not those of a run's checkpoint, if it has one."""
+    """Raise unless the networks of the settings have the sizes of a run's checkpoint, if any."""
     if which == "latest" and not run.step:
         return
     shapes = run.checkpoints.shapes(which)
@@ -36,7 +36,7 @@ def require_saved_sizes(run: Run, config: TrainingConfig, which: str = "latest")
             if run.has_actor:
                 networks = make_actor_networks(config.behavior, model, actions)
                 for name, module in networks.items():
-                    # What was never saved is refused by those that need it.
+                    # Networks without any saved tensor are refused when they are loaded.
                     if any(key.startswith(f"{name}/") for key in shapes):
                         require_shapes(name, module, shapes)
     except (ConfigError, SpaceError) as error:

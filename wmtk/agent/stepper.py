@@ -1,4 +1,4 @@
-"""Dreaming step by step: a model's states as small arrays, to go on from, to change, to look at."""
+"""Imagination step by step: latent states as NumPy arrays that can be stored and changed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from wmtk.runs.state_dict import fork_rng
 
 
 class ModelStepper:
-    """A loaded model as a world to play in.
+    """Steps of imagination in a loaded model.
 
-    All random numbers come from the seeds that are passed in: the same calls give the same dream,
-    and the first of several futures does not depend on how many others there are.
+    All random numbers come from the seeds that are passed in: the same calls give the same states,
+    and the first of several rollouts does not depend on how many others there are.
     """
 
     def __init__(self, loaded: LoadedModel) -> None:
@@ -44,66 +44,66 @@ class ModelStepper:
 
     @property
     def has_actor(self) -> bool:
-        """Whether there is an actor."""
+        """Whether the model has an actor."""
         return self._behavior is not None
 
-    # --- where dreams begin ---
+    # --- first states ---
 
     @torch.no_grad()
     def observe(self, batch: Batch, seed: Sequence[int]) -> LatentState:
-        """The states after the last row of windows (N, T, …) that are seen whole."""
+        """The posterior states after the last row of windows (N, T, …)."""
         with fork_rng(_number(seed)):
             states = self._model.observe(self.loaded.batch_inputs(batch))
-        return self._mind(states.at(-1))
+        return self._latent_state(states.at(-1))
 
     def preprocess(self, obs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Observations as the model sees them, to show beside its own."""
+        """Observations as inputs of the model, to compare with its outputs."""
         return self.loaded.observations(obs)
 
     @torch.no_grad()
     def initial_state(self, seed: Sequence[int], temperature: float = 1.0) -> LatentState:
-        """The first state of an episode that the model makes up."""
-        nothing = torch.zeros(1, self.loaded.actions.size, device=self._device)
-        return self._following(self._model.rssm.initial(1), nothing, seed, temperature)
+        """The first state of an imagined episode."""
+        no_action = torch.zeros(1, self.loaded.actions.size, device=self._device)
+        return self._next(self._model.rssm.initial(1), no_action, seed, temperature)
 
-    # --- going on ---
+    # --- steps ---
 
     @torch.no_grad()
     def step(
         self,
-        mind: LatentState,
+        state: LatentState,
         actions: NDArray[Any],
         *,
         seed: Sequence[int],
         temperature: float = 1.0,
     ) -> LatentState:
-        """The states after actions (S, …). A temperature of 0 takes the likeliest latents."""
+        """The states after actions (S, …). A temperature of 0 takes the most likely latents."""
         encoded = self.loaded.actions.encode(actions[:, None])[:, 0].to(self._device)
-        return self._following(self._state(mind), encoded, seed, temperature)
+        return self._next(self._tensors(state), encoded, seed, temperature)
 
     @torch.no_grad()
-    def act(self, mind: LatentState, *, seed: Sequence[int], sample: bool = True) -> NDArray[Any]:
-        """What the actor does in each of the states: (S, …)."""
+    def act(self, state: LatentState, *, seed: Sequence[int], sample: bool = True) -> NDArray[Any]:
+        """The actor's actions in states: (S, …)."""
         if self._behavior is None:
             raise RunError(
                 f"{self.loaded.run.path} has no actor.",
                 f"Train one: wmtk train-policy {shlex.quote(str(self.loaded.run.path))} --out …",
             )
         with fork_rng(_number(seed)):
-            action = self._behavior.act(self._state(mind).feat, sample=sample)
+            action = self._behavior.act(self._tensors(state).feat, sample=sample)
         return self.loaded.actions.decode(action)
 
-    # --- looking ---
+    # --- outputs ---
 
     def transform_reward(self, reward: float) -> float:
-        """A reward of the task in the unit in which the model expects rewards."""
+        """A reward of the task, transformed as the model learns rewards."""
         return float(self._model.transformed(torch.tensor(reward)))
 
     @torch.no_grad()
-    def predict(self, mind: LatentState) -> Prediction:
-        """Everything that the model says of states."""
-        model, state = self._model, self._state(mind)
-        feat, stats = state.feat, model.rssm.prior(state.deter)
+    def predict(self, state: LatentState) -> Prediction:
+        """The predictions of all heads for states."""
+        model, tensors = self._model, self._tensors(state)
+        feat, stats = tensors.feat, model.rssm.prior(tensors.deter)
         value = None if self._behavior is None else self._behavior.critic(feat).squeeze(-1)
         return Prediction(
             obs=decoded(model, feat),
@@ -115,39 +115,39 @@ class ModelStepper:
         )
 
     @torch.no_grad()
-    def decode(self, mind: LatentState) -> Mapping[str, NDArray[Any]]:
-        """What states look like, and nothing else."""
-        return decoded(self._model, self._state(mind).feat)
+    def decode(self, state: LatentState) -> Mapping[str, NDArray[Any]]:
+        """The observations of states, without the other predictions."""
+        return decoded(self._model, self._tensors(state).feat)
 
     # --- arrays and tensors ---
 
-    def _following(
+    def _next(
         self, state: State, action: Tensor, seed: Sequence[int], temperature: float
     ) -> LatentState:
         rssm = self._model.rssm
         deter = rssm.advance(state.deter, state.stoch, rssm.from_action(action))
         stats, latent = rssm.prior(deter), rssm.latent
         if temperature == 0:
-            return self._mind(State(deter, latent.mode(stats), stats))
+            return self._latent_state(State(deter, latent.mode(stats), stats))
         with fork_rng(_number(seed)):
             noise = latent.noise(stats)
         if isinstance(latent, Gaussian):
             stoch = latent.draw(stats, noise * temperature)
         else:
             stoch = latent.draw(stats / temperature, noise)
-        return self._mind(State(deter, stoch, stats))
+        return self._latent_state(State(deter, stoch, stats))
 
-    def _mind(self, state: State) -> LatentState:
+    def _latent_state(self, state: State) -> LatentState:
         stoch, latent = state.stoch, self._model.rssm.latent
         codes = latent.logits(stoch).argmax(-1) if isinstance(latent, Categorical) else stoch
         dtype = np.float32 if isinstance(latent, Gaussian) else np.int16
         return LatentState(state.deter.cpu().numpy(), codes.cpu().numpy().astype(dtype))
 
-    def _state(self, mind: LatentState) -> State:
-        """The stats are those of nobody: whoever needs them computes the prior."""
+    def _tensors(self, state: LatentState) -> State:
+        """The state as tensors; its stats are zeros, since the prior computes them from `deter`."""
         latent = self._model.rssm.latent
-        deter = torch.from_numpy(mind.deter).to(self._device)
-        codes = torch.from_numpy(mind.codes).to(self._device)
+        deter = torch.from_numpy(state.deter).to(self._device)
+        codes = torch.from_numpy(state.codes).to(self._device)
         if isinstance(latent, Categorical):
             stoch = F.one_hot(codes.long(), latent.classes).flatten(-2).to(deter.dtype)
         else:
@@ -160,10 +160,9 @@ def _number(seed: Sequence[int]) -> int:
 
 
 def single_threaded(loaded: LoadedModel) -> ModelStepper:
-    """A dreamer that computes with one core from now on, as does everything in this process.
+    """A stepper, after setting torch to one thread in this process.
 
-    A step of the paper's size takes one core 14 ms, which is fast enough, and leaves the others to
-    the browser and to whoever else uses the machine.
+    A step of the paper's size takes 14 ms on one core, and leaves the others to the browser.
     """
     torch.set_num_threads(1)
     return ModelStepper(loaded)

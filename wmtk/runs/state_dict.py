@@ -144,11 +144,12 @@ def load_rng_state(tensors: Mapping[str, Tensor]) -> None:
 
 
 @contextmanager
-def fork_rng(seed: int = 0) -> Iterator[None]:
-    """Random numbers of a seed for what must not change those that training draws."""
-    before = rng_state()
-    torch.manual_seed(seed)
+def fork_rng(seed: int | None = 0) -> Iterator[None]:
+    """Restore torch's random-number generators after the block; `seed` seeds them for it."""
+    state = rng_state()
+    if seed is not None:
+        torch.manual_seed(seed)
     try:
         yield
     finally:
-        load_rng_state(before)
+        load_rng_state(state)

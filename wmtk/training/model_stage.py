@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from wmtk.agent.open_loop import CONTEXT, HORIZON, open_loop_windows, save_picture
+from wmtk.agent.open_loop_images import CONTEXT, HORIZON, open_loop_windows, save_image
 from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Batch, Source
@@ -156,10 +156,10 @@ class ModelStage:
         with fork_rng():
             found = open_loop_windows(self.trainer.model, self.trainer.inputs(self._shown()))
         for key, windows in found.items():
-            picture = windows.picture()
-            log.image(step, f"{side}/open_loop/{key}", picture)
+            image = windows.image()
+            log.image(step, f"{side}/open_loop/{key}", image)
             log.video(step, f"{side}/open_loop_video/{key}", windows.video())
-            save_picture(self._run.path / "pictures", key, step, picture)
+            save_image(self._run.path / "pictures", key, step, image)
 
     def advice(self) -> str:
         rate = self._config.optimizer.lr

@@ -6,8 +6,7 @@ from statistics import fmean, pstdev
 
 import numpy as np
 
-from wmtk.agent.actor_policy import ActorPolicy
-from wmtk.agent.introspection import ActorIntrospector
+from wmtk.agent.actor_policy import ActorIntrospector, ActorPolicy
 from wmtk.collecting import EvalReport, RolloutProgress, evaluate_policy
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Schema

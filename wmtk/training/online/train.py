@@ -11,7 +11,7 @@ from statistics import fmean
 
 import torch
 
-from wmtk.agent.open_loop import CONTEXT, HORIZON
+from wmtk.agent.open_loop_images import CONTEXT, HORIZON
 from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.collecting import EvalReport, RandomPolicy, schema_of, seed_entropy
 from wmtk.collecting.env_setup import EnvSetup
