@@ -52,7 +52,7 @@ def test_a_dream_is_what_the_model_imagines(dreamer: ModelStepper, dataset: Data
     with torch.no_grad():
         encoded = dreamer.loaded.actions.encode(actions[None])
         rssm = dreamer.loaded.model.rssm
-        states = rssm.imagine(dreamer._state(mind), encoded, sample=False)
+        states = rssm.imagine(dreamer._tensors(mind), encoded, sample=False)
     for t, action in enumerate(actions):
         mind = dreamer.step(mind, np.array([action]), seed=[t], temperature=0)
         np.testing.assert_allclose(mind.deter[0], states.deter[0, t].numpy(), atol=1e-5)
@@ -84,7 +84,7 @@ def test_a_code_that_is_set_is_the_one_that_is_shown(dreamer: ModelStepper) -> N
     changed = mind.codes.copy()
     changed[0, 0] = changed[0, 0] + 1 if dreamer.latent == "gaussian" else 1 - changed[0, 0] % 2
     before, after = (
-        dreamer._state(LatentState(mind.deter, codes)) for codes in (mind.codes, changed)
+        dreamer._tensors(LatentState(mind.deter, codes)) for codes in (mind.codes, changed)
     )
     assert not torch.equal(before.stoch, after.stoch)
     assert dreamer.decode(LatentState(mind.deter, changed))["image"].shape == (1, 64, 64, 1)
