@@ -96,11 +96,13 @@ def measured(folder: Path, steps: int, updates: int) -> list[Table]:
     models, policies = {}, {}
     for name in (WHOLE, *MODEL):
         config = settings(name)
-        models[name] = train_model(sources, folder / name, config, steps=updates, seed=SEED)
+        models[name] = train_model(sources, folder / name, config, updates=updates, seed=SEED)
     for name in (WHOLE, POLICY):
         config = settings(name)
         out = folder / f"policy of {name}"
-        policies[name] = train_policy(folder / WHOLE, out, config=config, steps=updates, seed=SEED)
+        policies[name] = train_policy(
+            folder / WHOLE, out, config, updates=updates, seed=SEED, episodes=0
+        )
     return [model_table(models, updates), policy_table(policies, updates)]
 
 

@@ -35,7 +35,6 @@ from wmtk.errors import UsageError
 if TYPE_CHECKING:
     from wmtk.envs import ResolvedTask
     from wmtk.runs.run_directory import Run
-    from wmtk.runs.training_config import OnlineConfig
 
 STEPS = 20_000
 PREFILLS = 10  # the default is also at least so many times the random steps
@@ -136,6 +135,7 @@ def online(
     from wmtk.agent.device import choose_device
     from wmtk.envs.options import ENV_OPTIONS
     from wmtk.runs.run_directory import Run
+    from wmtk.training.online.initialization import steps_of
     from wmtk.training.online.train import online as run
 
     chosen = choose_device(device)
@@ -155,7 +155,7 @@ def online(
     origin = Run(init) if init and not before else None
     config = config_of(before, preset, ablate or [], changes, origin)
     place = set_up(config, chosen)
-    wanted = _steps_of(before, config.online) if steps is None else steps
+    wanted = steps_of(before, config.online) if steps is None else steps
     echo(resolved, before.about["seed"] if before else seed or 0)
     sources = [source_of(text) for text in data or []]
     pace = f"one update every {pace_of(config.online)}"
@@ -170,7 +170,7 @@ def online(
             out,
             config,
             steps=wanted,
-            sources=sources,
+            datasets=sources,
             init=init,
             seed=seed,
             device=chosen,
@@ -189,17 +189,6 @@ def online(
     if not result["finished"]:
         say("Interrupted; everything is saved. To go on, add --resume to the same command.")
         raise typer.Exit(console.INTERRUPTED)
-
-
-def _steps_of(run: Run | None, config: OnlineConfig) -> int:
-    """What was asked for last; for a new run, enough to learn something after random play."""
-    default = max(STEPS, PREFILLS * config.prefill)
-    if run is None:
-        return default
-    state = run.state()
-    if state is not None and state.agent_steps is not None:
-        return state.agent_steps
-    return int(run.about.get("steps") or default)
 
 
 def _resolve(

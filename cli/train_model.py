@@ -22,7 +22,6 @@ from wmtk.cli.common.run_options import (
     set_up,
     source_of,
     steps_of,
-    task_or_none,
     warn_of_collapse,
 )
 from wmtk.cli.common.signals import StopOnSignal
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from wmtk.datasets import Source
     from wmtk.runs.run_directory import Run
-    from wmtk.training.model_stage import TrainProgress
+    from wmtk.training.loop import TrainProgress
 
 STEPS = 10_000
 SECTIONS = ("model", "optimizer", "data", "logging", "precision", "compile")
@@ -118,7 +117,6 @@ def train_model(
       tensorboard --logdir runs
     """
     from wmtk.agent.device import choose_device
-    from wmtk.collecting.env_setup import EnvSetup
     from wmtk.training.model_stage import train_model as run
 
     chosen = choose_device(device)
@@ -143,19 +141,17 @@ def train_model(
     number = before.about["seed"] if before else seed or 0
     say(f"{origin} on {place}, seed {number}")
     stopping = StopOnSignal("Stopping after this update; once more ends at once.")
-    task = task_or_none(sources[0], trust_env or [])
-    playing = EnvSetup(task, seed or 0, stop=lambda: stopping.asked) if task else None
     with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
         made = run(
             sources,
             out,
             config,
-            steps=wanted,
+            updates=wanted,
             seed=seed,
             val_fraction=val_fraction,
             device=chosen,
             resume=resume,
-            task=playing,
+            trust_env=trust_env or [],
             on_progress=lambda p: bar.update(completed=p.step, description=_describe(p)),
             on_note=say,
             stop=lambda: stopping.asked,

@@ -14,7 +14,6 @@ from wmtk.cli.common.env_options import TrustEnv
 from wmtk.cli.common.run_options import (
     comparison_of,
     existing_run,
-    playable_task,
     require_used,
     say,
     set_up,
@@ -22,12 +21,10 @@ from wmtk.cli.common.run_options import (
     steps_of,
 )
 from wmtk.cli.common.signals import StopOnSignal
-from wmtk.errors import WmtkError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from wmtk.envs import ResolvedTask
     from wmtk.runs.run_directory import Run
     from wmtk.runs.training_config import TrainingConfig
     from wmtk.training.loop import TrainProgress
@@ -114,7 +111,6 @@ def train_policy(
     """
     stdout.reserve()
     from wmtk.agent.device import choose_device
-    from wmtk.collecting.env_setup import EnvSetup
     from wmtk.training.policy_stage import train_policy as run
     from wmtk.version import code_version
 
@@ -136,27 +132,22 @@ def train_policy(
     sources = [source_of(text) for text in data] if data else None
     say(f"model {model}, update {checkpoint}, on {chosen}, wmtk {code_version()}")
     stopping = StopOnSignal("Stopping after this update; once more ends at once.")
-    playing = None
-    if test and (task := _task(before, model, trust_env or [])) is not None:
-        playing = EnvSetup(task, seed or 0, stop=lambda: stopping.asked, on_message=say)
-        if task.time_limit is None:
-            say(f"{task.task} has no time limit: test episodes are cut at the length of the")
-            say("longest episode of the data.")
     with stopping, console.progress("Training", wanted, noun="update", begun_at=begun_at) as bar:
         made = run(
             model,
             out,
-            steps=wanted,
-            sources=sources,
+            updates=wanted,
+            datasets=sources,
             config=config,
-            which=checkpoint,
+            checkpoint=checkpoint,
             seed=seed,
             device=chosen,
             resume=resume,
-            test=playing,
             episodes=test,
+            trust_env=trust_env or [],
             on_progress=lambda p: bar.update(completed=p.step, description=_describe(p)),
             stop=lambda: stopping.asked,
+            on_message=say,
             on_note=say,
         )
     console.emit(_result(made), json=json, render=_render)
@@ -185,17 +176,6 @@ def _owes_test(run: Run) -> bool:
     """Whether the test at the end of a run was interrupted."""
     state = run.state()
     return state is not None and state.owes_test
-
-
-def _task(before: Run | None, model: Path, trust_env: list[str]) -> ResolvedTask | None:
-    """The task that the data is of, if it can be played here."""
-    from wmtk.runs.run_directory import Run
-
-    try:
-        return playable_task((before or Run(model)).about, model, trust_env)
-    except WmtkError as error:
-        say(f"There will be no test in the real task: {error}")
-        return None
 
 
 def _describe(progress: TrainProgress) -> str:

@@ -60,7 +60,7 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
         training_config(args.preset, overrides={"precision": precision}), "cpu"
     ).precision
     inputs = inputs_of(arrays)
-    learn = behavior(trainer, args.preset) if args.stage == "full" else None
+    learn = behavior(trainer, schema_of(arrays), args.preset) if args.stage == "full" else None
     step = 0
 
     def run() -> dict[str, float]:
@@ -82,17 +82,12 @@ def prepare(arrays: Arrays, args: argparse.Namespace) -> Job:
     return Job(run, about)
 
 
-def behavior(trainer: ModelTrainer, preset: str) -> Behavior:
-    """An update of actor and critic that starts from the posterior states of the model's update.
-
-    The one place that knows how behavior is learned; it is imported only where it is asked for.
-    """
-    from wmtk.models.actions import actions_of
+def behavior(trainer: ModelTrainer, schema: Schema, preset: str) -> Behavior:
+    """An update of actor and critic from the posterior states of the model's update."""
     from wmtk.training.policy_trainer import PolicyTrainer
 
-    config = training_config(preset).behavior
-    policy = PolicyTrainer(config, trainer.model, actions_of(trainer.actions.spec))
-    return lambda post, inputs, step: policy.update(policy.starts(post, inputs), step)
+    policy = PolicyTrainer(training_config(preset), schema, trainer.model)
+    return lambda post, inputs, step: policy.update(inputs, step, post)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmtk.cli.common import console
-from wmtk.errors import UntrustedEnvError, UsageError, WmtkError
+from wmtk.errors import UsageError
 from wmtk.escaping import indented
 
 if TYPE_CHECKING:
     from wmtk.datasets import Source
-    from wmtk.envs import ResolvedTask
     from wmtk.runs.run_directory import Run
     from wmtk.runs.training_config import TrainingConfig
 
@@ -47,32 +46,6 @@ def existing_run(out: Path) -> Run | None:
     return None
 
 
-def playable_task(
-    about: Mapping[str, Any], path: Path, trust_env: Sequence[str] = ()
-) -> ResolvedTask:
-    """The task that data is of, if it can be made here and has the spaces of the data."""
-    from wmtk.collecting import schema_of, task_of
-    from wmtk.datasets import Schema
-    from wmtk.datasets.schema_match import require_fit
-
-    task = task_of(about["env"], trust_env=trust_env)
-    require_fit(Schema.from_json(about["schema"]), schema_of(task), f"{path} and {task.task}")
-    return task
-
-
-def task_or_none(source: Source, trust_env: Sequence[str] = ()) -> ResolvedTask | None:
-    """The task of a dataset, or None where it cannot be played."""
-    dataset = source.dataset
-    about = {"env": dataset.env, "schema": dataset.schema.to_json()}
-    try:
-        return playable_task(about, dataset.path, trust_env)
-    except UntrustedEnvError as error:
-        say(f"Random play will not be measured: {error}")
-        return None
-    except WmtkError:
-        return None
-
-
 def comparison_of(run: Run) -> dict[str, Any] | None:
     """The run's mean return beside its baselines, as data with the sentence to show."""
     from wmtk.runs.baselines import compare_run
@@ -86,7 +59,7 @@ def comparison_of(run: Run) -> dict[str, Any] | None:
 def warn_of_collapse(run: Run) -> None:
     """Warn if the latents of the run's world model carry nothing of what it sees."""
     from wmtk.runs.metrics_log import read_metrics
-    from wmtk.training.collapse import collapsed_latents
+    from wmtk.training.health import collapsed_latents
 
     collapse = collapsed_latents(read_metrics(run.path), run.step)
     if collapse is None:

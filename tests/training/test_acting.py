@@ -29,8 +29,8 @@ def runs(catch, tmp_path_factory):
     small = {"model.cnn_depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}
     small |= {"model.rssm.stoch": 2, "model.rssm.classes": 4, "data.batch_size": 2}
     config = training_config("tiny", overrides={**small, "data.length": 6, **BEHAVIOR})
-    train_model([Source(Dataset.open(catch))], folder / "model", config, steps=2)
-    train_policy(folder / "model", folder / "policy", steps=2)
+    train_model([Source(Dataset.open(catch))], folder / "model", config, updates=2)
+    train_policy(folder / "model", folder / "policy", updates=2, episodes=0)
     return folder
 
 

@@ -17,7 +17,7 @@ from wmtk.runs.listing import summarize_run
 from wmtk.runs.metrics_log import MetricsLog, read_metrics
 from wmtk.runs.run_directory import Run
 from wmtk.scores import MeanReturn
-from wmtk.training.collapse import collapsed_latents
+from wmtk.training.health import collapsed_latents
 from wmtk.training.model_stage import train_model
 from wmtk.training.online.train import online
 
@@ -70,8 +70,9 @@ def test_a_threshold_is_that_of_gymnasium_for_the_plain_task(task, options, thre
 
 def test_random_play_is_measured_once(cartpole, config, tmp_path, monkeypatch) -> None:
     source = Source(cartpole("left.zarr", random=False))
-    playing = EnvSetup(CARTPOLE, 0, workers=0)
-    run = train_model([source], tmp_path / "run", config, steps=1, val_fraction=0.0, task=playing)
+    run = train_model(
+        [source], tmp_path / "run", config, updates=1, val_fraction=0.0, task=CARTPOLE
+    )
     stored = read_baselines(run.path)
     assert stored is not None
     assert stored.random is not None
@@ -87,7 +88,7 @@ def test_random_play_is_measured_once(cartpole, config, tmp_path, monkeypatch) -
         raise AssertionError("random play was measured already")
 
     monkeypatch.setattr("wmtk.runs.baselines._play", never)
-    store_baselines(run, [source], playing)
+    store_baselines(run, [source], EnvSetup(CARTPOLE, 0, workers=0))
     assert read_baselines(run.path) == stored
 
 
@@ -95,7 +96,7 @@ def test_random_episodes_of_the_data_are_random_play(cartpole, config, tmp_path)
     random, other = cartpole("random.zarr"), cartpole("left.zarr", random=False)
     # What is selected to be learned from is no fair sample of random play.
     best = Source(random, select=lambda table: table.total_reward == table.total_reward.max())
-    run = train_model([best, Source(other)], tmp_path / "run", config, steps=1, val_fraction=0.0)
+    run = train_model([best, Source(other)], tmp_path / "run", config, updates=1, val_fraction=0.0)
     stored = read_baselines(run.path)
     assert stored.random.mean == pytest.approx(random.episodes.total_reward.mean())
     assert stored.random.episodes == 4
@@ -133,20 +134,20 @@ def test_an_online_run_is_compared_and_its_best_is_confirmed(config, tmp_path) -
 
 def test_a_lucky_first_set_does_not_become_the_best(config, tmp_path, monkeypatch) -> None:
     """The score of the best checkpoint is that of episodes that did not choose it."""
-    from wmtk.training.online.train import train as module
+    from wmtk.training.online import agent_trainer as module
 
     means = iter([5.0, 1.0, 3.0, 0.0, 0.5, 2.0, 1.5])  # first 5, second set 1; 3, then 0; 0.5; …
     asked = []
 
-    def examine(playing, schema, policy, episodes, seed=None):
-        report = played(playing, schema, policy, episodes, seed)
+    def run_eval(env, schema, policy, episodes, seed=None):
+        report = original(env, schema, policy, episodes, seed)
         asked.append(seed)
         mean = next(means, 0.0)
         trials = tuple(replace(trial, total_reward=mean) for trial in report.results)
         return replace(report, trials=trials)
 
-    played = module.examine
-    monkeypatch.setattr(module, "examine", examine)
+    original = module.run_eval
+    monkeypatch.setattr(module, "run_eval", run_eval)
     task = resolve("wmtk/Catch-v0", time_limit=8)
     run = online(task, tmp_path / "run", config.override(ONLINE), steps=240)
     tests = [r for r in read_metrics(run.path) if "eval/return" in r]
@@ -164,7 +165,7 @@ def test_a_lucky_first_set_does_not_become_the_best(config, tmp_path, monkeypatc
 @pytest.mark.parametrize("damage", ["{", "{}", '{"random": 1}'])
 def test_damaged_baselines_take_nothing_else_with_them(cartpole, config, tmp_path, damage) -> None:
     source = Source(cartpole("random.zarr"))
-    run = train_model([source], tmp_path / "run", config, steps=1, val_fraction=0.0)
+    run = train_model([source], tmp_path / "run", config, updates=1, val_fraction=0.0)
     (run.path / "baselines.json").write_text(damage)
     line = summarize_run(run.path)
     assert (line.state, line.comparison) == ("finished", None)
@@ -172,7 +173,7 @@ def test_damaged_baselines_take_nothing_else_with_them(cartpole, config, tmp_pat
 
 def test_old_tests_without_an_interval_are_not_judged(cartpole, config, tmp_path) -> None:
     source = Source(cartpole("random.zarr"))
-    run = train_model([source], tmp_path / "run", config, steps=1, val_fraction=0.0)
+    run = train_model([source], tmp_path / "run", config, updates=1, val_fraction=0.0)
     about = json.loads((run.path / "run.json").read_text())
     run.about = {**about, "kind": "policy"}
     log = MetricsLog(run.path)

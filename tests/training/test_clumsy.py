@@ -54,9 +54,9 @@ def shelf(catch: Path, tmp_path_factory) -> Path:
                 SCHEMA, [row] * 2, [0], [1.0], terminated=True, truncated=False
             )
         )
-    train_model([catch], folder / "model", CONFIG, steps=1, val_fraction=0.0)
-    train_model([folder / "cart.zarr"], folder / "other", CONFIG, steps=1, val_fraction=0.0)
-    train_policy(folder / "model", folder / "policy", steps=1)
+    train_model([catch], folder / "model", CONFIG, updates=1, val_fraction=0.0)
+    train_model([folder / "cart.zarr"], folder / "other", CONFIG, updates=1, val_fraction=0.0)
+    train_policy(folder / "model", folder / "policy", updates=1, episodes=0)
     (folder / "file").write_text("hello")
     (folder / "folder").mkdir()
     return folder
@@ -202,20 +202,26 @@ CALLS = {
         "whole numbers",
     ),
     "batch": (lambda: SequenceSampler("catch.zarr", batch_size=2, length=5).sample(-1), "batch -1"),
-    "no data": (lambda: train_model([], "new", CONFIG, steps=1), "no data to train on"),
-    "a run as data": (lambda: train_model(["model"], "new", CONFIG, steps=1), "run directory"),
+    "no data": (lambda: train_model([], "new", CONFIG, updates=1), "no data to train on"),
+    "a run as data": (lambda: train_model(["model"], "new", CONFIG, updates=1), "run directory"),
     "weights": (
-        lambda: train_model([Source(Dataset.open("catch.zarr"), 0.0)], "new", CONFIG, steps=1),
+        lambda: train_model([Source(Dataset.open("catch.zarr"), 0.0)], "new", CONFIG, updates=1),
         "weights [0.0]",
     ),
-    "steps": (lambda: train_model(["catch.zarr"], "new", CONFIG, steps=0), "0 steps"),
-    "config": (lambda: train_model(["catch.zarr"], "new", SMALL, steps=1), "not a TrainingConfig"),
+    "steps": (lambda: train_model(["catch.zarr"], "new", CONFIG, updates=0), "0 steps"),
+    "config": (
+        lambda: train_model(["catch.zarr"], "new", SMALL, updates=1),
+        "not a TrainingConfig",
+    ),
     "device": (
-        lambda: train_model(["catch.zarr"], "new", CONFIG, steps=1, device="cuda:99"),
+        lambda: train_model(["catch.zarr"], "new", CONFIG, updates=1, device="cuda:99"),
         "cuda:99",
     ),
-    "policy of data": (lambda: train_policy("catch.zarr", "new", steps=1), "It is a dataset"),
-    "policy steps": (lambda: train_policy("model", "new", steps=-1), "-1 steps"),
+    "policy of data": (
+        lambda: train_policy("catch.zarr", "new", updates=1, episodes=0),
+        "It is a dataset",
+    ),
+    "policy steps": (lambda: train_policy("model", "new", updates=-1, episodes=0), "-1 steps"),
     "online of a name": (lambda: online("nothing", "new", CONFIG, steps=9), "Unknown task"),
     "online steps": (lambda: online(CATCH, "new", CONFIG, steps=-5), "-5 steps"),
     "collect nothing": (
@@ -263,7 +269,7 @@ def test_a_wrong_call_raises_a_wmtk_error(shelf, monkeypatch, call, words) -> No
 
 def test_paths_and_functions_are_taken_where_they_can_be(shelf, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(shelf)
-    run = train_model(["catch.zarr"], str(tmp_path / "run"), CONFIG, steps=1, val_fraction=0.0)
+    run = train_model(["catch.zarr"], str(tmp_path / "run"), CONFIG, updates=1, val_fraction=0.0)
     assert run.step == 1
     assert SequenceSampler("catch.zarr", batch_size=2, length=5).sample().reward.shape == (2, 5)
     report = evaluate_policy("CartPole-v1", lambda _: 0, episodes=1, seed=0, workers=0)

@@ -64,8 +64,8 @@ def test_it_trains_tells_and_resumes(train, tmp_path) -> None:
 @pytest.mark.parametrize("fraction", [0.3, 0.0])
 def test_collapsed_latents_are_warned_of(train, tmp_path, monkeypatch, fraction) -> None:
     """With held-out data and without any."""
-    monkeypatch.setattr("wmtk.training.collapse.BY_NOW", 2)
-    monkeypatch.setattr("wmtk.training.collapse.UNUSED", 1e9)
+    monkeypatch.setattr("wmtk.training.health.MIN_UPDATES", 2)
+    monkeypatch.setattr("wmtk.training.health.MIN_KL", 1e9)
     done = train("--steps", 2, "--val-fraction", fraction)
     assert done.exit_code == 0, done.stderr
     assert "warning: the latents have collapsed" in done.stderr
@@ -283,7 +283,7 @@ def test_resuming_with_a_preset_keeps_what_was_set_beside_it(train, tmp_path) ->
 
 def test_a_run_that_knows_no_preset_keeps_all_settings(train, config, dataset, tmp_path) -> None:
     plain = config.override({"preset": None})
-    train_model([Source(dataset)], tmp_path / "run", plain, steps=1)
+    train_model([Source(dataset)], tmp_path / "run", plain, updates=1)
     done = train("--steps", 2, "--resume", "--preset", "atari", settings=False)
     assert done.exit_code == 0, done.stderr
     assert Run(tmp_path / "run").settings == resolve_precision(plain, "cpu")

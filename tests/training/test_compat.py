@@ -25,7 +25,7 @@ def former(trainer: ModelTrainer) -> dict[str, Tensor]:
     """What the trainer would have saved without the bias."""
     names = [name for name, _ in trainer.model.named_parameters()]
     position, found = names.index(BIAS), {}
-    for key, value in trainer.tensors().items():
+    for key, value in trainer.state_dict().items():
         start, _, rest = key.partition("adam/model/")
         if start == "" and rest:
             index, _, moment = rest.partition("/")
@@ -68,11 +68,11 @@ def test_training_goes_on_as_if_the_bias_had_been_zero(
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(3, former(trainer), {})
     saved: Mapping[str, Tensor] = checkpoints.load().tensors
-    assert len(saved) == len(trainer.tensors()) - 4  # the bias, its moments and its step
+    assert len(saved) == len(trainer.state_dict()) - 4  # the bias, its moments and its step
     resumed = ModelTrainer(config, dataset.schema, CPU)
-    resumed.restore(saved)
+    resumed.load_state_dict(saved)
     for step in (4, 7):
-        mine, other = trainer.tensors(), resumed.tensors()
+        mine, other = trainer.state_dict(), resumed.state_dict()
         assert mine.keys() == other.keys()
         assert [name for name in mine if not torch.equal(mine[name], other[name])] == []
         steps = range(step, step + 3)
@@ -83,7 +83,7 @@ def test_training_goes_on_as_if_the_bias_had_been_zero(
 def test_a_run_without_the_bias_loads(
     dataset: Dataset, config: TrainingConfig, tmp_path: Path
 ) -> None:
-    run = train_model([Source(dataset)], tmp_path / "run", config, steps=4, seed=0)
+    run = train_model([Source(dataset)], tmp_path / "run", config, updates=4, seed=0)
     saved = run.checkpoints.load()
     now = wmtk.load(run.path)
     weights = {k: v for k, v in saved.tensors.items() if k != f"model/{BIAS}"}

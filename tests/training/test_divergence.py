@@ -111,7 +111,7 @@ def test_the_last_good_checkpoint_is_kept(make_dataset, config, tmp_path) -> Non
     data = make_dataset(change=poison, lengths=(6,) * 60)
     often = config.override({"logging.checkpoint_every": 1, "data.batch_size": 1})
     with pytest.raises(DivergedError, match=r"The batch's obs/state is not finite") as caught:
-        train_model([Source(data)], tmp_path / "run", often, steps=2000, val_fraction=0)
+        train_model([Source(data)], tmp_path / "run", often, updates=2000, val_fraction=0)
     run = Run(tmp_path / "run")
     assert f"Update {run.step + 1}: " in caught.value.message
     assert f"checkpoint of update {run.step} is kept" in caught.value.hint
@@ -130,7 +130,7 @@ def test_held_out_data_that_is_not_finite_is_named(dataset, config, tmp_path, mo
     often = config.override({"logging.checkpoint_every": 2, "logging.evaluate_every": 3})
     expected = r"Update 3: val/loss/reward .* The batch's reward is not finite in row 3 of window 1"
     with pytest.raises(DivergedError, match=expected) as caught:
-        train_model([Source(dataset)], tmp_path / "run", often, steps=9, val_fraction=0.5)
+        train_model([Source(dataset)], tmp_path / "run", often, updates=9, val_fraction=0.5)
     assert "checkpoint of update 2 is kept" in caught.value.hint
     assert Run(tmp_path / "run").step == 2
 
@@ -138,7 +138,7 @@ def test_held_out_data_that_is_not_finite_is_named(dataset, config, tmp_path, mo
 def test_a_run_that_fails_at_once_leaves_nothing_behind(make_dataset, config, tmp_path) -> None:
     data = make_dataset(change=lambda _, arrays: arrays["obs/state"].fill(np.inf))
     with pytest.raises(DivergedError, match=r"Update 1: .* row 0 of window 0") as caught:
-        train_model([Source(data)], tmp_path / "run", config, steps=10, val_fraction=0)
+        train_model([Source(data)], tmp_path / "run", config, updates=10, val_fraction=0)
     assert "no checkpoint yet" in caught.value.hint
     assert not (tmp_path / "run").exists()
 

@@ -36,7 +36,7 @@ SMALL = {
 def dreamer(request, catch: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelStepper:
     run = tmp_path_factory.mktemp("dreams") / request.param
     config = training_config("tiny", overrides={**SMALL, "model.rssm.latent": request.param})
-    train_model([Source(Dataset.open(catch))], run, config, steps=1)
+    train_model([Source(Dataset.open(catch))], run, config, updates=1)
     return ModelStepper(load(run))
 
 
@@ -95,7 +95,7 @@ def test_only_agents_act(dreamer: ModelStepper, tmp_path: Path) -> None:
     assert not dreamer.has_actor
     with pytest.raises(RunError, match="no actor"):
         dreamer.act(mind, seed=[0])
-    train_policy(dreamer.loaded.run.path, tmp_path / "policy", steps=1)
+    train_policy(dreamer.loaded.run.path, tmp_path / "policy", updates=1, episodes=0)
     agent = ModelStepper(load(tmp_path / "policy"))
     assert agent.has_actor
     actions = agent.act(three(mind), seed=[0])

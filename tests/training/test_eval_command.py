@@ -44,8 +44,8 @@ def runs(catch, tmp_path_factory) -> Path:
     small |= {"model.rssm.stoch": 2, "model.rssm.classes": 4, "data.batch_size": 2}
     small |= {"data.length": 6, "behavior.layers": 1, "behavior.units": 8}
     config = training_config("tiny", overrides={**small, "behavior.horizon": 2})
-    train_model([Source(Dataset.open(catch))], folder / "model", config, steps=1)
-    train_policy(folder / "model", folder / "policy", steps=2, seed=3)
+    train_model([Source(Dataset.open(catch))], folder / "model", config, updates=1)
+    train_policy(folder / "model", folder / "policy", updates=2, seed=3, episodes=0)
     return folder
 
 

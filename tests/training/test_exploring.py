@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
-from wmtk.runs.checkpoint import Checkpoint
-from wmtk.training.online.agent_trainer import Agent
+from wmtk.training.online.agent_trainer import AgentTrainer
 
 CPU = torch.device("cpu")
 
@@ -20,21 +17,25 @@ def small(config):
 
 
 def test_the_explorer_plays_and_the_actor_of_the_task_is_examined(dataset, small) -> None:
-    plain = Agent(small, dataset.schema, 0, CPU)
-    assert plain.collector([0]).behavior is plain.policy.trainer.behavior
-    curious = Agent(small.override({"behavior.explore": "disagreement"}), dataset.schema, 0, CPU)
-    trainer = curious.policy.trainer
-    assert curious.collector([0]).behavior is trainer.explorer
-    assert curious.collector([0]).sample
-    assert curious.player(sample=False, seed=[0]).behavior is trainer.behavior
+    plain = AgentTrainer(small, dataset.schema, 0, CPU)
+    assert plain.collection_policy([0]).behavior is plain.policy.actor_critic
+    curious = AgentTrainer(
+        small.override({"behavior.explore": "disagreement"}), dataset.schema, 0, CPU
+    )
+    trainer = curious.policy
+    assert curious.collection_policy([0]).behavior is trainer.explorer
+    assert curious.collection_policy([0]).sample
+    assert curious.task_policy([0]).behavior is trainer.actor_critic
 
 
 def test_an_ensemble_may_begin_where_another_run_had_none(dataset, small) -> None:
-    other = Agent(small, dataset.schema, 0, CPU)
-    saved = other.policy.tensors() | other.model.tensors()
-    agent = Agent(small.override({"behavior.explore": "disagreement"}), dataset.schema, 5, CPU)
-    agent.take_over(Checkpoint(1, saved, {}, "", Path()))
-    weight = agent.policy.trainer.behavior.actor.out.weight
+    other = AgentTrainer(small, dataset.schema, 0, CPU)
+    saved = other.policy.state_dict() | other.model.state_dict()
+    agent = AgentTrainer(
+        small.override({"behavior.explore": "disagreement"}), dataset.schema, 5, CPU
+    )
+    agent.load_pretrained(saved)
+    weight = agent.policy.actor_critic.actor.out.weight
     assert torch.equal(weight, saved["behavior/actor.out.weight"])
     weight = agent.model.model.reward_head.out.weight
     assert torch.equal(weight, saved["model/reward_head.out.weight"])

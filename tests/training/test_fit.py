@@ -26,18 +26,18 @@ class TestOtherSpaces:
     def test_in_a_mix(self, make_dataset, config, tmp_path, other, difference) -> None:
         sources = [Source(make_dataset("a.zarr")), Source(make_dataset("b.zarr", **other))]
         with pytest.raises(SchemaMismatchError, match=rf"(?s)a\.zarr.*b\.zarr.*{difference}"):
-            train_model(sources, tmp_path / "run", config, steps=1)
+            train_model(sources, tmp_path / "run", config, updates=1)
         assert not (tmp_path / "run").exists()
 
     def test_on_resuming(self, make_dataset, config, tmp_path, other, difference) -> None:
-        train_model([Source(make_dataset("a.zarr"))], tmp_path / "run", config, steps=1)
+        train_model([Source(make_dataset("a.zarr"))], tmp_path / "run", config, updates=1)
         source = Source(make_dataset("b.zarr", **other))
         with pytest.raises(SchemaMismatchError, match=rf"(?s)run.*b\.zarr.*{difference}"):
-            train_model([source], tmp_path / "run", config, steps=2, resume=True)
+            train_model([source], tmp_path / "run", config, updates=2, resume=True)
 
     def test_for_a_loaded_model(self, make_dataset, config, tmp_path, other, difference) -> None:
         known = make_dataset("a.zarr")
-        train_model([Source(known)], tmp_path / "run", config, steps=1)
+        train_model([Source(known)], tmp_path / "run", config, updates=1)
         model = wmtk.load(tmp_path / "run")
         model.require_fit(known)
         unknown = make_dataset("b.zarr", **other)
@@ -48,7 +48,7 @@ class TestOtherSpaces:
 
 
 def test_an_array_more_than_the_model_sees_does_no_harm(make_dataset, config, tmp_path) -> None:
-    train_model([Source(make_dataset("a.zarr"))], tmp_path / "run", config, steps=1)
+    train_model([Source(make_dataset("a.zarr"))], tmp_path / "run", config, updates=1)
     more = make_dataset("b.zarr", obs={"state": VECTOR, "extra": VECTOR})
     model = wmtk.load(tmp_path / "run")
     model.require_fit(more)

@@ -39,8 +39,8 @@ def trained(make_dataset, config, tmp_path):
         settings = config.override({**CHANGES, **changes})
         notes: list[str] = []
         model = tmp_path / "model"
-        train_model([Source(dataset)], model, settings, steps=1, on_note=notes.append)
-        train_policy(model, tmp_path / "policy", steps=1)
+        train_model([Source(dataset)], model, settings, updates=1, on_note=notes.append)
+        train_policy(model, tmp_path / "policy", updates=1, episodes=0)
         return load(tmp_path / "policy"), dataset, notes
 
     return train
@@ -118,9 +118,9 @@ def test_a_policy_sees_what_its_model_was_trained_on(trained, tmp_path) -> None:
     agent, dataset, _ = trained({"image": LARGE, "state": VECTOR})
     other = agent.config.override({"data.obs_keys": ["image"]})
     with pytest.raises(ConfigError, match=r"data\.obs_keys is"):
-        train_policy(tmp_path / "model", tmp_path / "new", steps=1, config=other)
+        train_policy(tmp_path / "model", tmp_path / "new", updates=1, config=other, episodes=0)
     with pytest.raises(ConfigError, match=r"data\.obs_keys is"):
-        train_model([Source(dataset)], tmp_path / "model", other, steps=2, resume=True)
+        train_model([Source(dataset)], tmp_path / "model", other, updates=2, resume=True)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(
 ) -> None:
     dataset = make_dataset(obs={"image": LARGE, "state": VECTOR})
     with pytest.raises(ConfigError, match=text):
-        train_model([Source(dataset)], tmp_path / "run", config.override(changes), steps=1)
+        train_model([Source(dataset)], tmp_path / "run", config.override(changes), updates=1)
     assert not (tmp_path / "run").exists()
 
 

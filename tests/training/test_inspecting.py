@@ -32,7 +32,7 @@ def data(make_dataset):
 @pytest.fixture
 def model(data, latent, tmp_path):
     config = training_config("tiny", overrides={**SETTINGS, "model.rssm.latent": latent})
-    train_model([Source(data)], tmp_path / "run", config, steps=2)
+    train_model([Source(data)], tmp_path / "run", config, updates=2)
     return wmtk.load(tmp_path / "run")
 
 
@@ -104,5 +104,5 @@ def test_states_are_shown_as_they_were(model, data) -> None:
 def test_gamma_is_none_without_a_discount_head(model, data, tmp_path) -> None:
     assert model.gamma == 0.95
     config = training_config("tiny", overrides={**SETTINGS, "model.discount_scale": 0})
-    train_model([Source(data)], tmp_path / "plain", config, steps=1)
+    train_model([Source(data)], tmp_path / "plain", config, updates=1)
     assert wmtk.load(tmp_path / "plain").gamma is None

@@ -59,7 +59,7 @@ def require_same(out: Path, dataset, config, tmp_path, steps: int) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the process: sums depend on it
     try:
-        whole = train_model([Source(dataset)], tmp_path / "whole", changed, steps=steps)
+        whole = train_model([Source(dataset)], tmp_path / "whole", changed, updates=steps)
     finally:
         torch.set_num_threads(threads)
     one, other = whole.checkpoints.load(), Run(out).checkpoints.load()
@@ -131,11 +131,11 @@ def test_a_kill_before_the_first_checkpoint_begins_anew(dataset, config, tmp_pat
     options = {"val_fraction": 0.0}
     with pytest.raises(Killed):
         train_model(
-            [Source(dataset)], tmp_path / "run", config, steps=5, on_progress=kill, **options
+            [Source(dataset)], tmp_path / "run", config, updates=5, on_progress=kill, **options
         )
     assert Run(tmp_path / "run").step == 0
-    run = train_model([Source(dataset)], tmp_path / "run", config, steps=5, resume=True)
-    whole = train_model([Source(dataset)], tmp_path / "whole", config, steps=5, **options)
+    run = train_model([Source(dataset)], tmp_path / "run", config, updates=5, resume=True)
+    whole = train_model([Source(dataset)], tmp_path / "whole", config, updates=5, **options)
     assert run.checkpoints.load().hash == whole.checkpoints.load().hash
     reports = [
         (p / "metrics.jsonl").read_text().count("train/loss") for p in (run.path, whole.path)
@@ -152,8 +152,8 @@ def test_stopping_anywhere_changes_nothing(dataset, config, tmp_path, cadence) -
     source = Source(dataset)
     for _ in range(3):
         run = train_model(
-            [source], tmp_path / "run", other, steps=7, resume=True, stop=lambda: next(asked)
+            [source], tmp_path / "run", other, updates=7, resume=True, stop=lambda: next(asked)
         )
     assert run.step == 7
-    whole = train_model([source], tmp_path / "whole", config, steps=7)
+    whole = train_model([source], tmp_path / "whole", config, updates=7)
     assert run.checkpoints.load().hash == whole.checkpoints.load().hash

@@ -22,7 +22,7 @@ from wmtk.training.model_stage import train_model
 @pytest.fixture
 def runs(dataset, config, tmp_path) -> Path:
     """A folder with a run that is whole, and a copy of it to damage."""
-    train_model([Source(dataset)], tmp_path / "runs" / "whole", config, steps=2)
+    train_model([Source(dataset)], tmp_path / "runs" / "whole", config, updates=2)
     shutil.copytree(tmp_path / "runs" / "whole", tmp_path / "runs" / "bad")
     return tmp_path / "runs"
 

@@ -18,7 +18,7 @@ IMAGE = ArraySpec("box", (64, 64, 1), "uint8", 0, 255)
 
 @pytest.fixture
 def model(dataset, config, tmp_path):
-    train_model([Source(dataset)], tmp_path / "run", config, steps=3)
+    train_model([Source(dataset)], tmp_path / "run", config, updates=3)
     return wmtk.load(tmp_path / "run")
 
 
@@ -39,7 +39,7 @@ def test_a_loaded_model_sees_reconstructs_and_predicts(model, dataset) -> None:
 def test_vectors_are_reconstructed_and_predicted_too(make_dataset, config, tmp_path) -> None:
     spec = ArraySpec("box", (2, 3), "float32")
     data = make_dataset(obs={"image": IMAGE, "arm": spec})
-    train_model([Source(data)], tmp_path / "run", config, steps=2)
+    train_model([Source(data)], tmp_path / "run", config, updates=2)
     model, episode = wmtk.load(tmp_path / "run"), data[0]
     again = model.reconstruct(episode)
     assert {key: x.shape for key, x in again.items()} == {

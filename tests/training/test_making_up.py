@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Source
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
@@ -17,8 +16,8 @@ from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.run_directory import Run
 from wmtk.training import policy_stage as policy_module
 from wmtk.training.model_stage import train_model
+from wmtk.training.online import agent_trainer as online_module
 from wmtk.training.online.train import online
-from wmtk.training.online.train import train as online_module
 from wmtk.training.policy_stage import train_policy
 
 CATCH = resolve("wmtk/Catch-v0")
@@ -40,7 +39,7 @@ def config(config):
 
 @pytest.fixture
 def model(dataset, config, tmp_path) -> Path:
-    return train_model([Source(dataset)], tmp_path / "model", config, steps=1).path
+    return train_model([Source(dataset)], tmp_path / "model", config, updates=1).path
 
 
 @pytest.fixture
@@ -48,9 +47,9 @@ def interrupt(monkeypatch) -> Callable[..., Any]:
     """Let the nth test of a module end early: stopped, or by an error."""
 
     def at(module: Any, number: int, error: Exception | None = None) -> Callable[[], bool]:
-        original, calls = module.examine, []
+        original, calls = module.run_eval, []
 
-        def examine(*args: Any) -> Any:
+        def run_eval(*args: Any) -> Any:
             calls.append(args)
             if len(calls) != number:
                 return original(*args)
@@ -58,7 +57,7 @@ def interrupt(monkeypatch) -> Callable[..., Any]:
                 raise error
             return None
 
-        monkeypatch.setattr(module, "examine", examine)
+        monkeypatch.setattr(module, "run_eval", run_eval)
         return lambda: len(calls) == number and error is None
 
     return at
@@ -69,7 +68,7 @@ def evaluations(run: Path) -> list[tuple[int, float]]:
 
 
 def test_the_test_at_the_end_of_a_policy(model, tmp_path, interrupt) -> None:
-    options = {"steps": 2, "episodes": 2, "test": EnvSetup(CATCH, 0, 0)}
+    options = {"updates": 2, "episodes": 2, "task": CATCH, "workers": 0}
     whole = train_policy(model, tmp_path / "whole", **options)
     out, stop = tmp_path / "run", interrupt(policy_module, 1)
     run = train_policy(model, out, stop=stop, **options)

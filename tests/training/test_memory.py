@@ -14,7 +14,7 @@ import torch
 from wmtk.datasets import Source
 from wmtk.errors import MemoryExhaustedError, StorageFullError
 from wmtk.models.world_model import WorldModel
-from wmtk.training.memory import estimate
+from wmtk.training.health import estimate_memory
 from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
 
@@ -45,7 +45,7 @@ def test_a_lack_of_memory_says_what_to_set(dataset, config, tmp_path, monkeypatc
     monkeypatch.setattr(WorldModel, "loss", greedy)
     large = config.override({"data.batch_size": 8})
     with pytest.raises(MemoryExhaustedError, match=r"8 × 6 take more .* about \d+ MB") as e:
-        train_model([Source(dataset)], tmp_path / "run", large, steps=2)
+        train_model([Source(dataset)], tmp_path / "run", large, updates=2)
     assert "--set data.batch_size=4 (about " in e.value.hint
     assert "--set data.length=3" in e.value.hint
     assert not (tmp_path / "run").exists()
@@ -57,7 +57,7 @@ def test_a_lack_that_leaves_no_room_to_measure(dataset, config, tmp_path, monkey
 
     monkeypatch.setattr(WorldModel, "loss", greedy)
     with pytest.raises(MemoryExhaustedError, match=r"take more memory than there is\.") as e:
-        train_model([Source(dataset)], tmp_path / "run", config, steps=2)
+        train_model([Source(dataset)], tmp_path / "run", config, updates=2)
     assert "--set data.length=3, or" in e.value.hint
 
 
@@ -76,13 +76,13 @@ def test_other_errors_are_no_lack_of_memory(
 
     monkeypatch.setattr(WorldModel, "loss", broken)
     with pytest.raises(told, match="mat1 and mat2"):
-        train_model([Source(dataset)], tmp_path / "run", config, steps=2)
+        train_model([Source(dataset)], tmp_path / "run", config, updates=2)
 
 
 def test_the_estimate_grows_with_the_batch_beyond_the_weights(dataset, config) -> None:
     trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
     state = torch.get_rng_state()
-    some, more, most = (estimate(trainer, rows) for rows in (100, 200, 300))
+    some, more, most = (estimate_memory(trainer.model, rows) for rows in (100, 200, 300))
     assert torch.equal(torch.get_rng_state(), state)
     weights = sum(4 * weight.numel() for weight in trainer.model.parameters())
     assert some > 4 * weights

@@ -37,7 +37,7 @@ def read_tensorboard(folder: Path):
 
 def test_everything_is_reported_in_both_places(dataset, config, tmp_path) -> None:
     changed = config.override({"logging.image_every": 3})
-    run = train_model([Source(dataset)], tmp_path / "run", changed, steps=4)
+    run = train_model([Source(dataset)], tmp_path / "run", changed, updates=4)
     reports = read_metrics(run.path)
     expected = {f"{side}/{name}" for side in ("train", "val") for name in LOSSES}
     assert set().union(*reports) == expected | TRAINING | TIME | {"step"}
@@ -103,7 +103,7 @@ def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> N
     assert not inputs.mask.all()  # short episodes are padded
     with torch.no_grad():
         torch.manual_seed(0)
-        report = trainer.report([trainer.evaluate(inputs, 1)])
+        report = trainer.summarize([trainer.validate(inputs, 1)])
         torch.manual_seed(0)
         feat = trainer.model.observe(inputs).feat
         image_error = trainer.model.decode(feat)["camera"] - to_float(inputs.obs["camera"])
@@ -118,7 +118,7 @@ def test_the_error_of_images_is_that_of_decoding_them(make_dataset, config) -> N
     squares = 0.5 * 64 * 64 * 3 / 2 * mse + 2 * 2 / 2 * pose + 3 / 2 * reward
     free = squares + report["loss/kl"] + report["loss/discount"]
     assert report["loss/constant_free"] == pytest.approx(free, rel=1e-3)
-    terms = trainer.terms(report)
+    terms = trainer.progress_terms(report)
     assert terms["image"] == pytest.approx(0.5 * 64 * 64 * 3 / 2 * mse, rel=1e-3)
     assert terms["reward"] == pytest.approx(3 / 2 * reward, rel=1e-3)
     assert terms["loss"] == report["loss/constant_free"]
@@ -131,21 +131,21 @@ def test_kl_is_in_nats_before_scales_and_free_nats(dataset, config, free_nats) -
     inputs = trainer.inputs(SequenceSampler(dataset, batch_size=2, length=6).sample())
     with torch.no_grad():
         torch.manual_seed(0)
-        report = trainer.report([trainer.evaluate(inputs, 1)])
+        report = trainer.summarize([trainer.validate(inputs, 1)])
         torch.manual_seed(0)
         post, rssm = trainer.model.observe(inputs), trainer.model.rssm
         nats = rssm.latent.kl(post.stats, rssm.prior(post.deter))[inputs.mask].mean().item()
     assert report["kl"] == pytest.approx(nats, rel=1e-4)
-    assert trainer.terms(report)["kl"] == report["kl"]  # in the progress line
+    assert trainer.progress_terms(report)["kl"] == report["kl"]  # in the progress line
     assert report["loss/kl"] == pytest.approx(3 * max(nats, free_nats), rel=1e-4)
 
 
 def test_several_batches_are_reported_by_their_mean(dataset, config) -> None:
     trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
     sampler = SequenceSampler(dataset, batch_size=2, length=6)
-    metrics = [trainer.evaluate(trainer.inputs(sampler.sample()), 1) for _ in range(2)]
-    both = trainer.report(metrics)
-    one, other = (trainer.report([m]) for m in metrics)
+    metrics = [trainer.validate(trainer.inputs(sampler.sample()), 1) for _ in range(2)]
+    both = trainer.summarize(metrics)
+    one, other = (trainer.summarize([m]) for m in metrics)
     for name in ("loss/total", "kl", "mse/image"):
         assert both[name] == pytest.approx((one[name] + other[name]) / 2, rel=1e-4)
 
@@ -154,16 +154,16 @@ def test_a_term_that_is_switched_off_is_not_divided_by(dataset, config) -> None:
     off = config.override({"model.image_scale": 0.0, "model.reward_scale": 0.0})
     trainer = ModelTrainer(off, dataset.schema, torch.device("cpu"))
     inputs = trainer.inputs(SequenceSampler(dataset, batch_size=2, length=6).sample())
-    report = trainer.report([trainer.evaluate(inputs, 1)])
+    report = trainer.summarize([trainer.validate(inputs, 1)])
     assert report["loss/constant_free"] == report["loss/total"]
     assert not {"mse/image", "psnr/image", "mse/reward"} & report.keys()
-    assert trainer.terms(report)["reward"] == 0
+    assert trainer.progress_terms(report)["reward"] == 0
 
 
 def test_the_rate_that_is_reported_is_the_one_in_use(dataset, config, tmp_path) -> None:
     falling = {"start": 1e-3, "end": 1e-4, "steps": 4}
     changed = config.override({"optimizer.lr": falling, "optimizer.warmup": 0})
-    run = train_model([Source(dataset)], tmp_path / "r", changed, steps=4)
+    run = train_model([Source(dataset)], tmp_path / "r", changed, updates=4)
     rates = [r["train/lr/model"] for r in read_metrics(run.path) if "train/lr/model" in r]
     assert rates == pytest.approx([5.5e-4, 1e-4])
 

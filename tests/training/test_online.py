@@ -26,7 +26,8 @@ from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.online.initialization import require_data, require_updates
 from wmtk.training.online.train import online
-from wmtk.training.policy_stage import PolicyStage, train_policy
+from wmtk.training.policy_stage import train_policy
+from wmtk.training.policy_trainer import PolicyTrainer
 from wmtk.training.presets import PRESETS, training_config
 from wmtk.training.samplers import make_sampler
 
@@ -150,14 +151,14 @@ def test_the_seed_decides_everything(config, tmp_path) -> None:
 def test_the_model_learns_as_in_train_model(config, dataset, tmp_path) -> None:
     """Whether or not a policy learns beside it."""
     source = Source(dataset)
-    model = train_model([source], tmp_path / "model", config, steps=6, val_fraction=0.0)
+    model = train_model([source], tmp_path / "model", config, updates=6, val_fraction=0.0)
     fixed = config.override({**FIXED, "online.pretrain": 6})
-    both = online(CATCH, tmp_path / "both", fixed, steps=0, sources=[source])
+    both = online(CATCH, tmp_path / "both", fixed, steps=0, datasets=[source])
     assert both.step == 6
     assert len(open_replay(both.path)) == 0
     require_same_weights(model, both, "model/", "adam/model/")
     alone = fixed.override({"online.learn_behavior": False})
-    alone = online(CATCH, tmp_path / "alone", alone, steps=0, sources=[source])
+    alone = online(CATCH, tmp_path / "alone", alone, steps=0, datasets=[source])
     require_same_weights(model, alone, "model/", "adam/model/")
 
 
@@ -166,10 +167,12 @@ def test_the_behavior_learns_as_in_train_policy(config, dataset, tmp_path, preci
     """In a model that stays as it is."""
     source = Source(dataset)
     config = config.override({"precision": precision})
-    model = train_model([source], tmp_path / "model", config, steps=3, val_fraction=0.0)
-    policy = train_policy(model.path, tmp_path / "policy", steps=5, sources=[source], config=config)
+    model = train_model([source], tmp_path / "model", config, updates=3, val_fraction=0.0)
+    policy = train_policy(
+        model.path, tmp_path / "policy", updates=5, datasets=[source], config=config, episodes=0
+    )
     fixed = config.override({**FIXED, "online.pretrain": 5, "online.learn_model": False})
-    agent = online(CATCH, tmp_path / "agent", fixed, steps=0, sources=[source], init=model.path)
+    agent = online(CATCH, tmp_path / "agent", fixed, steps=0, datasets=[source], init=model.path)
     names = ("model/", "behavior/", "adam/actor/", "adam/critic/", "behavior_updates")
     require_same_weights(policy, agent, *names)
 
@@ -178,12 +181,12 @@ def test_both_together_are_the_two_in_turns(config, dataset, tmp_path) -> None:
     """The policy dreams from the states that the model has just found in the same batch."""
     source, schema = Source(dataset), dataset.schema
     fixed = config.override({**FIXED, "online.pretrain": 4})
-    run = online(CATCH, tmp_path / "run", fixed, steps=0, sources=[source], seed=1)
+    run = online(CATCH, tmp_path / "run", fixed, steps=0, datasets=[source], seed=1)
 
     torch.manual_seed(1)
     model = ModelTrainer(fixed, schema, torch.device("cpu"))
     models = torch.get_rng_state()
-    policy = PolicyStage(fixed, schema, model.model)
+    policy = PolicyTrainer(fixed, schema, model.model)
     policies = torch.get_rng_state()
     sampler = make_sampler(fixed.data, [source], 1)
     for step in range(1, 5):
@@ -192,10 +195,10 @@ def test_both_together_are_the_two_in_turns(config, dataset, tmp_path) -> None:
         post, _ = model.update(inputs, step)
         models = torch.get_rng_state()
         torch.set_rng_state(policies)
-        policy.learn(inputs, post, step)
+        policy.update(inputs, step, post)
         policies = torch.get_rng_state()
     saved = run.checkpoints.load().tensors
-    for name, tensor in (model.tensors() | policy.tensors()).items():
+    for name, tensor in (model.state_dict() | policy.state_dict()).items():
         assert torch.equal(tensor, saved[name]), name
 
 
@@ -281,27 +284,27 @@ def test_a_longer_run_goes_on_and_a_finished_one_has_nothing_to_do(config, tmp_p
 def test_a_warm_start_learns_from_both(config, dataset, tmp_path) -> None:
     warm = config.override({"online.prefill": 0, "online.pretrain": 2, "online.episodes": 0})
     out = tmp_path / "run"
-    run = online(CATCH, out, warm, steps=160, sources=[Source(dataset, 3.0)])
+    run = online(CATCH, out, warm, steps=160, datasets=[Source(dataset, 3.0)])
     assert run.step == 2 + 160 // 16
     assert {e.provenance.policy.split("@")[0] for e in open_replay(out)} == {"run"}
     assert run.about["data"][0]["weight"] == 3.0
     assert run.about["data"][0]["version"] == dataset.version
     with pytest.raises(RunError, match="other data"):
         online(CATCH, out, warm, steps=200, resume=True)
-    more = online(CATCH, out, warm, steps=200, sources=[Source(dataset, 3.0)], resume=True)
+    more = online(CATCH, out, warm, steps=200, datasets=[Source(dataset, 3.0)], resume=True)
     assert more.step == 2 + 200 // 16
 
 
 def test_a_trained_model_and_a_trained_policy_to_begin_with(config, dataset, tmp_path) -> None:
     source = Source(dataset)
-    model = train_model([source], tmp_path / "model", config, steps=2, val_fraction=0.0)
-    policy = train_policy(model.path, tmp_path / "policy", steps=2, config=config)
+    model = train_model([source], tmp_path / "model", config, updates=2, val_fraction=0.0)
+    policy = train_policy(model.path, tmp_path / "policy", updates=2, config=config, episodes=0)
     fixed = config.override({**FIXED, "online.pretrain": 1, "online.learn_model": False})
-    one = online(CATCH, tmp_path / "a", fixed, steps=0, sources=[source], init=model.path)
+    one = online(CATCH, tmp_path / "a", fixed, steps=0, datasets=[source], init=model.path)
     require_same_weights(model, one, "model/", "adam/model/")
     assert one.about["init"]["hash"] == model.checkpoints.load().hash
     frozen = fixed.override({"online.learn_model": True, "online.learn_behavior": False})
-    two = online(CATCH, tmp_path / "b", frozen, steps=0, sources=[source], init=policy.path)
+    two = online(CATCH, tmp_path / "b", frozen, steps=0, datasets=[source], init=policy.path)
     require_same_weights(policy, two, "behavior/", "adam/actor/")
     # One update of a model that is taken over is a small one: nothing begins anew.
     before, after = (run.checkpoints.load().tensors for run in (policy, two))
@@ -311,7 +314,7 @@ def test_a_trained_model_and_a_trained_policy_to_begin_with(config, dataset, tmp
 
 def test_a_kill_before_the_first_checkpoint_forgets_no_beginning(config, dataset, tmp_path) -> None:
     source = Source(dataset)
-    model = train_model([source], tmp_path / "model", config, steps=2, val_fraction=0.0)
+    model = train_model([source], tmp_path / "model", config, updates=2, val_fraction=0.0)
     still = config.override({"online.learn_model": False, "online.episodes": 0})
     out, watcher = tmp_path / "run", Watcher(1)
     options = {"steps": STEPS, "init": model.path}
@@ -468,7 +471,7 @@ def test_others_use_the_replay_meanwhile(config, tmp_path) -> None:
         assert not report.errors
         batch = SequenceSampler(dataset, batch_size=2, length=5).sample()
         other = tmp_path / "other"
-        model = train_model([Source(dataset)], other, config, steps=1, val_fraction=0.0)
+        model = train_model([Source(dataset)], other, config, updates=1, val_fraction=0.0)
         seen.append((batch.reward.shape, model.step, dataset.num_episodes))
 
     small = config.override({"online.capacity": 170})
@@ -488,17 +491,17 @@ def test_random_data_is_an_ablation(config, tmp_path) -> None:
 
 
 def test_an_explorer_plays_where_there_is_one(config, tmp_path, monkeypatch) -> None:
-    from wmtk.training.online.agent_trainer import Agent
+    from wmtk.training.online.agent_trainer import AgentTrainer
 
     asked = []
-    collector = Agent.collector
+    original = AgentTrainer.collection_policy
 
     def watched(self, seed):
-        asked.append(collector(self, seed))
-        assert asked[-1].behavior is self.policy.trainer.explorer
+        asked.append(original(self, seed))
+        assert asked[-1].behavior is self.policy.explorer
         return asked[-1]
 
-    monkeypatch.setattr(Agent, "collector", watched)
+    monkeypatch.setattr(AgentTrainer, "collection_policy", watched)
     curious = config.override({"behavior.explore": "disagreement"})
     run = online(CATCH, tmp_path / "run", curious, steps=STEPS)
     assert asked

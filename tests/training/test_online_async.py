@@ -111,13 +111,13 @@ def test_a_process_that_dies_or_fails_is_told_of(config) -> None:
     from wmtk.collecting.env_setup import EnvSetup
 
     messages, sink = [], Bin()
-    playing = EnvSetup(CATCH, 0, on_message=messages.append)
+    env = EnvSetup(CATCH, 0, on_message=messages.append)
     policy = RandomPolicy(schema_of(CATCH).action, [0])
-    table = AsyncCollector([], policy, playing, sink, 8)
+    collector = AsyncCollector([], policy, env, sink, 8)
     with pytest.raises(EnvironmentFailedError, match="exit code 7"):
-        table._receive(Line(), Line())
+        collector._receive(Line(), Line())
     answer = Played([(1, "episode")], 5, ["a warning"], ("it broke", "mend it"))
     with pytest.raises(EnvironmentFailedError, match="it broke"):
-        table._take(table._receive(Line(answer), Line()))
+        collector._store(collector._receive(Line(answer), Line()))
     assert sink.episodes == [(1, "episode")]
-    assert (messages, table.unfinished_steps) == (["a warning"], 5)
+    assert (messages, collector.unfinished_steps) == (["a warning"], 5)

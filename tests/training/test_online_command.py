@@ -112,8 +112,8 @@ def test_what_makes_no_sense_is_refused(online, tmp_path) -> None:
 def test_runs_are_listed_with_their_state_and_score(
     online, run_wmtk, catch, small, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("wmtk.training.collapse.BY_NOW", 2)
-    monkeypatch.setattr("wmtk.training.collapse.UNUSED", 1e9)
+    monkeypatch.setattr("wmtk.training.health.MIN_UPDATES", 2)
+    monkeypatch.setattr("wmtk.training.health.MIN_KL", 1e9)
     done = online("--steps", 160, out="here/agent")
     assert done.exit_code == 0
     assert "the latents have collapsed" in done.stderr

@@ -90,7 +90,7 @@ def test_frames_after_the_end_of_an_episode_stay_blank(make_dataset, config) -> 
 
 
 def test_a_model_without_images_has_no_picture(make_dataset, config, tmp_path) -> None:
-    run = train_model([Source(make_dataset())], tmp_path / "run", config, steps=2)
+    run = train_model([Source(make_dataset())], tmp_path / "run", config, updates=2)
     assert not (run.path / "pictures").exists()
 
 
@@ -105,5 +105,5 @@ def test_pictures_are_files_and_do_not_pile_up(tmp_path) -> None:
 
 
 def test_without_held_out_episodes_the_picture_is_of_others(dataset, config, tmp_path) -> None:
-    run = train_model([Source(dataset)], tmp_path / "run", config, steps=2, val_fraction=0)
+    run = train_model([Source(dataset)], tmp_path / "run", config, updates=2, val_fraction=0)
     assert [p.name for p in (run.path / "pictures").iterdir()] == ["open_loop-image-00000002.png"]

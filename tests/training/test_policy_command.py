@@ -25,7 +25,7 @@ def model(catch, tmp_path_factory):
     small = {"model.cnn_depth": 2, "model.units": 8, "model.rssm.deter": 8, "model.rssm.hidden": 8}
     small |= {"model.rssm.stoch": 2, "model.rssm.classes": 4, "data.batch_size": 2}
     config = training_config("tiny", overrides={**small, "data.length": 6})
-    train_model([Source(Dataset.open(catch))], path, config, steps=1)
+    train_model([Source(Dataset.open(catch))], path, config, updates=1)
     return path
 
 

@@ -24,8 +24,8 @@ from .conftest import SETTINGS
 def agent(catch: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[LoadedAgent, Dataset]:
     folder, data = tmp_path_factory.mktemp("dreams"), Dataset.open(catch)
     config = training_config("tiny", overrides=SETTINGS)
-    train_model([Source(data)], folder / "model", config, steps=1)
-    train_policy(folder / "model", folder / "policy", steps=1)
+    train_model([Source(data)], folder / "model", config, updates=1)
+    train_policy(folder / "model", folder / "policy", updates=1, episodes=0)
     found = wmtk.load(folder / "policy")
     assert isinstance(found, LoadedAgent)
     return found, data

@@ -13,8 +13,7 @@ from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.datasets import Schema
 from wmtk.errors import ConfigError, DivergedError, RunError
-from wmtk.models.actions import Actions, Categoricals, TruncatedNormal, actions_of
-from wmtk.models.imagination import StartStates, Trajectory
+from wmtk.models.imagination import Trajectory
 from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
 from wmtk.models.schedules import Linear, value
@@ -25,17 +24,18 @@ from wmtk.training.policy_trainer import PolicyTrainer
 from wmtk.training.presets import ABLATIONS, PRESETS, training_config
 
 SMALL = BehaviorConfig().override({"layers": 1, "units": 8, "horizon": 3, "target_update_every": 2})
-DISCRETE = Categoricals([3])
+DISCRETE = ArraySpec("discrete", (), "int64", 0, 2)
+NUMBERS = ArraySpec("box", (2,), "float32", -1.0, 1.0)
 WARY, CURIOUS = {"penalty": 2.0}, {"explore": "disagreement"}
 
 
-def make_trainer(config: BehaviorConfig = SMALL, actions: Actions = DISCRETE) -> PolicyTrainer:
+def make_trainer(config: BehaviorConfig = SMALL, action: ArraySpec = DISCRETE) -> PolicyTrainer:
     torch.manual_seed(0)
-    settings = training_config("tiny").model.override(
-        {"units": 8, "rssm.deter": 8, "rssm.hidden": 8, "rssm.stoch": 2, "rssm.classes": 4}
-    )
-    model = WorldModel(settings, {"state": ArraySpec("box", (3,), "float32")}, actions.size)
-    return PolicyTrainer(config, model, actions)
+    sizes = {"units": 8, "rssm.deter": 8, "rssm.hidden": 8, "rssm.stoch": 2, "rssm.classes": 4}
+    settings = training_config("tiny").override({f"model.{k}": size for k, size in sizes.items()})
+    schema = Schema({"state": ArraySpec("box", (3,), "float32")}, action)
+    model = WorldModel(settings.model, schema.obs, ActionCodec(action).size)
+    return PolicyTrainer(settings.model_copy(update={"behavior": config}), schema, model)
 
 
 def make_batch(trainer: PolicyTrainer, B: int = 2, T: int = 4) -> tuple[State, Inputs]:
@@ -60,7 +60,7 @@ def make_batch(trainer: PolicyTrainer, B: int = 2, T: int = 4) -> tuple[State, I
 def test_imagination_starts_from_every_row_that_is_no_padding() -> None:
     trainer = make_trainer()
     post, inputs = make_batch(trainer)
-    starts = trainer.starts(post, inputs)
+    starts = trainer.start_states(post, inputs)
     wanted = torch.cat([post.deter[0], post.deter[1, :2]])
     torch.testing.assert_close(starts.state.deter, wanted)
     assert starts.discount.tolist() == pytest.approx([0.95, 0.95, 0.95, 0.0, 0.95, 0.95])
@@ -73,7 +73,7 @@ def test_some_starts_are_drawn_anew_each_time() -> None:
     whole = {tuple(row.tolist()) for row in torch.cat([post.deter[0], post.deter[1, :2]])}
     drawn = []
     for _ in range(20):
-        deter = trainer.starts(post, inputs).state.deter
+        deter = trainer.start_states(post, inputs).state.deter
         rows = {tuple(row.tolist()) for row in deter}
         assert len(rows) == len(deter) == 4
         assert rows <= whole
@@ -82,18 +82,20 @@ def test_some_starts_are_drawn_anew_each_time() -> None:
     assert set().union(*drawn) == whole
 
 
-@pytest.mark.parametrize("actions", [DISCRETE, TruncatedNormal(2)], ids=["discrete", "numbers"])
+@pytest.mark.parametrize("actions", [DISCRETE, NUMBERS], ids=["discrete", "numbers"])
 @pytest.mark.parametrize("rho", [1.0, 0.5, 0.0])
 def test_an_update_changes_actor_and_critic_and_leaves_the_model_alone(actions, rho) -> None:
     trainer = make_trainer(SMALL.override({"reinforce_mix": rho}), actions)
     post, inputs = make_batch(trainer)
     model = {name: x.clone() for name, x in trainer.model.state_dict().items()}
-    before = {name: x.clone() for name, x in trainer.behavior.state_dict().items()}
-    metrics = trainer.update(trainer.starts(post, inputs), 1)
+    before = {name: x.clone() for name, x in trainer.actor_critic.state_dict().items()}
+    metrics = trainer.update(inputs, 1, post).metrics
     assert all(torch.equal(x, model[name]) for name, x in trainer.model.state_dict().items())
     assert all(weight.grad is None for weight in trainer.model.parameters())
     moved = {
-        n.split(".")[0] for n, x in trainer.behavior.state_dict().items() if (x != before[n]).any()
+        n.split(".")[0]
+        for n, x in trainer.actor_critic.state_dict().items()
+        if (x != before[n]).any()
     }
     assert moved == {"actor", "critic"}
     assert {"gradient/actor", "gradient/critic", "imagined/return", "critic/slow_gap"} <= set(
@@ -104,11 +106,10 @@ def test_an_update_changes_actor_and_critic_and_leaves_the_model_alone(actions, 
 def test_the_slow_critic_is_renewed_every_few_updates() -> None:
     trainer = make_trainer(SMALL.override({"target_update_every": 3}))
     post, inputs = make_batch(trainer)
-    starts = trainer.starts(post, inputs)
     seen = []
     for step in range(1, 8):
-        trainer.update(starts, step)
-        seen.append(trainer.behavior.slow.out.weight.clone())
+        trainer.update(inputs, step, post)
+        seen.append(trainer.actor_critic.slow.out.weight.clone())
     changed = [not torch.equal(a, b) for a, b in pairwise(seen)]
     assert changed == [False, False, True, False, False, True]  # before updates 4 and 7
 
@@ -118,53 +119,54 @@ def test_what_was_saved_goes_on_in_the_same_way(changes) -> None:
     one, two = (make_trainer(SMALL.override(changes)) for _ in range(2))
     post, inputs = make_batch(one)
     for step in range(1, 4):
-        one.learn(post, inputs, step)
-    saved = {name: tensor.clone() for name, tensor in one.tensors().items()}
-    two.restore(saved)
+        one.update(inputs, step, post)
+    saved = {name: tensor.clone() for name, tensor in one.state_dict().items()}
+    two.load_state_dict(saved)
     for trainer in (one, two):
         torch.manual_seed(9)
         for step in range(4, 7):
-            trainer.learn(post, inputs, step)
-    assert one.tensors().keys() == two.tensors().keys()
-    for name, tensor in one.tensors().items():
-        assert torch.equal(tensor, two.tensors()[name]), name
+            trainer.update(inputs, step, post)
+    assert one.state_dict().keys() == two.state_dict().keys()
+    for name, tensor in one.state_dict().items():
+        assert torch.equal(tensor, two.state_dict()[name]), name
 
 
 def test_numbers_that_are_not_finite_do_not_reach_the_weights() -> None:
     trainer = make_trainer()
     post, inputs = make_batch(trainer)
-    starts = trainer.starts(post, inputs)
     torch.nn.init.constant_(trainer.model.reward_head.out.bias, torch.nan)
-    before = {name: x.clone() for name, x in trainer.behavior.state_dict().items()}
+    before = {name: x.clone() for name, x in trainer.actor_critic.state_dict().items()}
     with pytest.raises(DivergedError, match=r"Update 5: .* is nan"):
-        trainer.update(starts, 5)
-    assert all(torch.equal(x, before[name]) for name, x in trainer.behavior.state_dict().items())
+        trainer.update(inputs, 5, post)
+    assert all(
+        torch.equal(x, before[name]) for name, x in trainer.actor_critic.state_dict().items()
+    )
 
 
 # --- an ensemble that tells how far the data goes ---
 
 
-def one_update(changes: dict[str, object]) -> tuple[PolicyTrainer, StartStates, dict[str, float]]:
-    """A trainer, where it started from, and what its first update reported."""
+def one_update(changes: dict[str, object]) -> tuple[PolicyTrainer, dict[str, float]]:
+    """A trainer after its first update, and the metrics of that."""
     trainer = make_trainer(SMALL.override(changes))
-    starts = trainer.starts(*make_batch(trainer))
+    post, inputs = make_batch(trainer)
     torch.manual_seed(5)
-    metrics = trainer.update(starts, 1)
-    return trainer, starts, {name: float(x) for name, x in metrics.items()}
+    metrics = trainer.update(inputs, 1, post).metrics
+    return trainer, {name: float(x) for name, x in metrics.items()}
 
 
 def worth_of(reward: Tensor, dream: Trajectory, following: Tensor) -> float:
-    return lambda_targets(reward, dream.discount, following, SMALL.trace).mean().item()
+    return lambda_targets(reward, dream.discount, following, SMALL.lambda_).mean().item()
 
 
 def test_a_penalty_lowers_the_targets_by_what_the_steps_cost() -> None:
-    _, _, plain = one_update({})
-    _, _, found = one_update(WARY)
+    _, plain = one_update({})
+    updated, found = one_update(WARY)
     trainer = make_trainer(SMALL.override(WARY))  # as it was before that update
-    starts = trainer.starts(*make_batch(trainer))
+    starts = trainer.start_states(*make_batch(trainer))
     torch.manual_seed(5)
-    dream = trainer.behavior.imagine(trainer.model, starts, trainer.objective(1))
-    doubt = trainer.ensemble.judge(dream)
+    dream = trainer.actor_critic.imagine(trainer.model, starts, trainer.objective(1))
+    doubt = updated.ensemble.judge(dream)  # it is updated before the actor
     assert found["disagreement/imagined"] == pytest.approx(doubt.mean().item())
     assert doubt.min() > 0
     cost = worth_of(-2.0 * dream.discount * doubt, dream, torch.zeros_like(doubt))
@@ -173,16 +175,18 @@ def test_a_penalty_lowers_the_targets_by_what_the_steps_cost() -> None:
 
 
 def test_an_explorer_is_rewarded_by_disagreement_alone() -> None:
-    _, _, plain = one_update({})
-    _, _, found = one_update(CURIOUS)
+    _, plain = one_update({})
+    updated, found = one_update(CURIOUS)
     assert {name: found[name] for name in plain} == plain  # the actor of the task is as without
     assert "disagreement/imagined" not in found
     trainer = make_trainer(SMALL.override(CURIOUS))
-    starts = trainer.starts(*make_batch(trainer))
+    starts = trainer.start_states(*make_batch(trainer))
     torch.manual_seed(5)
-    trainer.behavior.imagine(trainer.model, starts, trainer.objective(1))  # the task's comes first
+    trainer.actor_critic.imagine(
+        trainer.model, starts, trainer.objective(1)
+    )  # the task's comes first
     dream = trainer.explorer.imagine(trainer.model, starts, trainer.objective(1))
-    reward = dream.discount * trainer.ensemble.judge(dream)
+    reward = dream.discount * updated.ensemble.judge(dream)
     wanted = worth_of(reward, dream, dream.following)
     assert found["explorer/critic/target"] == pytest.approx(wanted, rel=1e-5)
 
@@ -194,23 +198,25 @@ def test_the_ensemble_learns_along_and_only_if_it_is_needed() -> None:
     assert trainer.explorer is None
     post, inputs = make_batch(trainer)
     before = [weight.clone() for weight in trainer.ensemble.parameters()]
-    metrics = trainer.learn(post, inputs, 1)
+    metrics = trainer.update(inputs, 1, post).metrics
     assert {"loss/ensemble", "disagreement/data", "gradient/ensemble"} <= set(metrics)
     now = trainer.ensemble.parameters()
     assert all((a != b).any() for a, b in zip(before, now, strict=True))
-    losses = [float(trainer.learn(post, inputs, 2 + n)["loss/ensemble"]) for n in range(50)]
+    losses = [
+        float(trainer.update(inputs, 2 + n, post).metrics["loss/ensemble"]) for n in range(50)
+    ]
     assert losses[-1] < 0.8 * losses[0]
-    assert "ensemble" in trainer.rates
+    assert "ensemble" in trainer.lrs
 
 
 def test_what_an_ensemble_is_missing_in_is_not_resumed_but_can_be_begun_with() -> None:
-    saved = make_trainer().tensors()
+    saved = make_trainer().state_dict()
     trainer = make_trainer(SMALL.override(CURIOUS))
     with pytest.raises(RunError, match="no ensemble"):
-        trainer.restore(saved)
-    torch.nn.init.zeros_(trainer.behavior.actor.out.weight)
-    assert trainer.take_over(saved) == {"behavior"}
-    assert torch.equal(trainer.behavior.actor.out.weight, saved["behavior/actor.out.weight"])
+        trainer.load_state_dict(saved)
+    torch.nn.init.zeros_(trainer.actor_critic.actor.out.weight)
+    assert trainer.load_pretrained(saved) == {"behavior"}
+    assert torch.equal(trainer.actor_critic.actor.out.weight, saved["behavior/actor.out.weight"])
 
 
 # --- every kind of actions ---
@@ -228,16 +234,16 @@ SPACES = {
 def test_from_an_action_space_to_actions_in_it(space, rho) -> None:
     """The model's inputs, the ensemble, both actors and what they do: all sizes fit."""
     spec, obs = SPACES[space], {"state": ArraySpec("box", (3,), "float32")}
-    codec, actions = ActionCodec(spec), actions_of(spec)
-    trainer = make_trainer(SMALL.override(WARY | CURIOUS | {"reinforce_mix": rho}), actions)
+    codec = ActionCodec(spec)
+    trainer = make_trainer(SMALL.override(WARY | CURIOUS | {"reinforce_mix": rho}), spec)
     post, inputs = make_batch(trainer)
     known = np.stack([spec.to_gymnasium().sample() for _ in range(8)])
     inputs = inputs._replace(action=codec.encode(known.reshape(2, 4, *spec.shape)))
-    before = [x.clone() for x in trainer.tensors().values()]
-    metrics = trainer.learn(post, inputs, 1)
+    before = [x.clone() for x in trainer.state_dict().values()]
+    metrics = trainer.update(inputs, 1, post).metrics
     assert all(torch.isfinite(x) for x in metrics.values())
-    assert any((a != b).any() for a, b in zip(before, trainer.tensors().values(), strict=True))
-    for behavior in (trainer.behavior, trainer.explorer):
+    assert any((a != b).any() for a, b in zip(before, trainer.state_dict().values(), strict=True))
+    for behavior in (trainer.actor_critic, trainer.explorer):
         policy = ActorPolicy(trainer.model, behavior, Schema(obs, spec))
         for action in policy.act([0, 1], [{"state": np.zeros(3, np.float32)}] * 2):
             assert spec.to_gymnasium().contains(action), action
@@ -278,7 +284,7 @@ def test_schedules_go_over_the_papers_agent_steps_at_any_pace(preset, overrides,
 def test_by_default_the_kind_of_actions_decides_between_the_gradients() -> None:
     automatic = SMALL.override({"reinforce_mix": None})
     assert make_trainer(automatic).objective(1).reinforce == 1
-    assert make_trainer(automatic, TruncatedNormal(2)).objective(1).reinforce == 0
+    assert make_trainer(automatic, NUMBERS).objective(1).reinforce == 0
 
 
 @pytest.mark.parametrize(
@@ -293,12 +299,18 @@ def test_by_default_the_kind_of_actions_decides_between_the_gradients() -> None:
 def test_the_presets_have_the_papers_numbers(preset, expected) -> None:
     config = training_config(preset)
     b = config.behavior
-    found = (config.model.discount, b.reinforce, b.entropy, b.actor.lr, b.critic.lr)
+    found = (config.model.discount, b.reinforce_mix, b.entropy, b.actor.lr, b.critic.lr)
     assert found == expected
-    assert (b.horizon, b.trace, b.slow_every, b.layers, b.units) == (15, 0.95, 100, 4, 400)
+    assert (b.horizon, b.lambda_, b.target_update_every, b.layers, b.units) == (
+        15,
+        0.95,
+        100,
+        4,
+        400,
+    )
     for optimizer in (b.actor, b.critic):
         assert (optimizer.eps, optimizer.clip, optimizer.weight_decay) == (1e-5, 100, 1e-6)
-    assert b.starts is None
+    assert b.imagination_starts is None
 
 
 def test_every_preset_and_ablation_is_valid() -> None:

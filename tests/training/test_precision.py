@@ -86,20 +86,20 @@ def test_what_was_chosen_stays(dataset, config, tmp_path, monkeypatch) -> None:
     """The run goes on as it began, on a machine that would choose otherwise."""
     large = config.override(LARGE)
     monkeypatch.setattr(precision, "fast_bfloat16", lambda: True)
-    run = train_model([Source(dataset)], tmp_path / "run", large, steps=1)
+    run = train_model([Source(dataset)], tmp_path / "run", large, updates=1)
     assert run.config()["precision"] == "bfloat16"
     monkeypatch.setattr(precision, "fast_bfloat16", lambda: False)
     again = TrainingConfig.build(run.config())
-    run = train_model([Source(dataset)], tmp_path / "run", again, steps=2, resume=True)
+    run = train_model([Source(dataset)], tmp_path / "run", again, updates=2, resume=True)
     assert run.config()["precision"] == "bfloat16"
 
 
 def test_float16_resumes_bit_for_bit(dataset, config, tmp_path) -> None:
     """The scale of the loss is part of what is saved."""
     lower = config.override({"precision": "float16"})
-    whole = train_model([Source(dataset)], tmp_path / "whole", lower, steps=5).checkpoints.load()
-    train_model([Source(dataset)], tmp_path / "run", lower, steps=2)
-    run = train_model([Source(dataset)], tmp_path / "run", lower, steps=5, resume=True)
+    whole = train_model([Source(dataset)], tmp_path / "whole", lower, updates=5).checkpoints.load()
+    train_model([Source(dataset)], tmp_path / "run", lower, updates=2)
+    run = train_model([Source(dataset)], tmp_path / "run", lower, updates=5, resume=True)
     assert "scaler/model" in whole.tensors
     assert run.checkpoints.load().hash == whole.hash
 
@@ -121,6 +121,6 @@ def test_without_a_compiler_it_says_so(dataset, config, tmp_path, monkeypatch) -
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UsageError, match="needs a C\\+\\+ compiler"):
         train_model(
-            [Source(dataset)], tmp_path / "run", config.override({"compile": True}), steps=1
+            [Source(dataset)], tmp_path / "run", config.override({"compile": True}), updates=1
         )
     assert not (tmp_path / "run").exists()

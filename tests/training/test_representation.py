@@ -20,8 +20,14 @@ from wmtk.training.policy_stage import train_policy
 
 @pytest.fixture
 def agent(dataset, config, tmp_path) -> Any:
-    train_model([wmtk.Source(dataset)], tmp_path / "model", config, steps=2)
-    train_policy(tmp_path / "model", tmp_path / "agent", steps=2, sources=[wmtk.Source(dataset)])
+    train_model([wmtk.Source(dataset)], tmp_path / "model", config, updates=2)
+    train_policy(
+        tmp_path / "model",
+        tmp_path / "agent",
+        updates=2,
+        datasets=[wmtk.Source(dataset)],
+        episodes=0,
+    )
     return wmtk.load(tmp_path / "agent")
 
 
@@ -92,6 +98,6 @@ ACTION = wmtk.spaces.ArraySpec("multi_discrete", (500,), "int64", 0, 3)
 
 
 def test_a_damaged_run_still_shows_itself(dataset, config, tmp_path) -> None:
-    run = train_model([wmtk.Source(dataset)], tmp_path / "run", config, steps=1)
+    run = train_model([wmtk.Source(dataset)], tmp_path / "run", config, updates=1)
     (run.checkpoints.folder / "latest").write_text("nothing")
     assert "step=damaged" in repr(Run(run.path))

@@ -62,8 +62,8 @@ def runs(tmp_path_factory, catch) -> Path:
     """A folder with a run of each kind."""
     folder = tmp_path_factory.mktemp("runs")
     config = training_config("tiny", overrides=TINY)
-    train_model([Source(Dataset.open(catch))], folder / "model", config, steps=2)
-    train_policy(folder / "model", folder / "policy", steps=2)
+    train_model([Source(Dataset.open(catch))], folder / "model", config, updates=2)
+    train_policy(folder / "model", folder / "policy", updates=2, episodes=0)
     online(resolve(CATCH), folder / "online", config, steps=80)
     return folder
 

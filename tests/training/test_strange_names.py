@@ -43,8 +43,8 @@ def made(catch, tmp_path_factory) -> Path:
         dataset.tag("first", STRANGE)
     small = {**SETTINGS, "behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
     config = training_config("tiny", overrides=small)
-    train_model([Source(Dataset.open(path))], folder / "model", config, steps=1)
-    train_policy(folder / "model", folder / "policy", steps=1)
+    train_model([Source(Dataset.open(path))], folder / "model", config, updates=1)
+    train_policy(folder / "model", folder / "policy", updates=1, episodes=0)
     return folder
 
 

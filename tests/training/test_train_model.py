@@ -16,7 +16,7 @@ from wmtk.training.model_stage import train_model
 
 
 def train(dataset, out, config, steps, **options) -> Run:
-    return train_model([Source(dataset)], out, config, steps=steps, **options)
+    return train_model([Source(dataset)], out, config, updates=steps, **options)
 
 
 def test_two_halves_are_the_whole_bit_for_bit(dataset, config, tmp_path) -> None:

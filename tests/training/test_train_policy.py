@@ -10,9 +10,7 @@ import pytest
 import torch
 
 import wmtk
-from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Dataset, Source
-from wmtk.envs import resolve
 from wmtk.errors import ConfigError, RunError, SchemaMismatchError
 from wmtk.runs.listing import list_runs
 from wmtk.runs.run_directory import Run
@@ -32,7 +30,7 @@ BEHAVIOR = {
 
 @pytest.fixture
 def model_run(dataset, config, tmp_path):
-    run = train_model([Source(dataset)], tmp_path / "model", config.override(BEHAVIOR), steps=2)
+    run = train_model([Source(dataset)], tmp_path / "model", config.override(BEHAVIOR), updates=2)
     return run.path
 
 
@@ -42,10 +40,14 @@ CHANGES = [{}, {"behavior.penalty": 2.0, "behavior.explore": "disagreement"}]
 @pytest.mark.parametrize("changes", CHANGES, ids=["plain", "with an ensemble"])
 def test_two_halves_are_the_whole_bit_for_bit(model_run, tmp_path, changes) -> None:
     config = TrainingConfig.build(Run(model_run).config()).override(changes)
-    whole = train_policy(model_run, tmp_path / "whole", steps=8, config=config).checkpoints.load()
-    train_policy(model_run, tmp_path / "halves", steps=4, config=config)
+    whole = train_policy(
+        model_run, tmp_path / "whole", updates=8, config=config, episodes=0
+    ).checkpoints.load()
+    train_policy(model_run, tmp_path / "halves", updates=4, config=config, episodes=0)
     shutil.rmtree(model_run)  # the run has its own copy by now
-    halves = train_policy(model_run, tmp_path / "halves", steps=8, resume=True).checkpoints.load()
+    halves = train_policy(
+        model_run, tmp_path / "halves", updates=8, resume=True, episodes=0
+    ).checkpoints.load()
     assert whole.tensors.keys() == halves.tensors.keys()
     for name, tensor in whole.tensors.items():
         assert torch.equal(tensor, halves.tensors[name]), name
@@ -55,10 +57,10 @@ def test_two_halves_are_the_whole_bit_for_bit(model_run, tmp_path, changes) -> N
 
 
 def test_a_test_at_the_end_changes_nothing_that_is_learned(model_run, tmp_path) -> None:
-    alone = train_policy(model_run, tmp_path / "alone", steps=4).checkpoints.load()
-    task = EnvSetup(resolve("wmtk/Catch-v0"), seed=0, workers=0)
-    train_policy(model_run, tmp_path / "tested", steps=2, test=task, episodes=2)
-    run = train_policy(model_run, tmp_path / "tested", steps=4, test=task, episodes=2, resume=True)
+    alone = train_policy(model_run, tmp_path / "alone", updates=4, episodes=0).checkpoints.load()
+    test = {"task": "wmtk/Catch-v0", "workers": 0, "episodes": 2}
+    train_policy(model_run, tmp_path / "tested", updates=2, **test)
+    run = train_policy(model_run, tmp_path / "tested", updates=4, **test, resume=True)
     assert run.checkpoints.load().hash == alone.hash
     lines = [json.loads(x) for x in (run.path / "metrics.jsonl").read_text().splitlines()]
     tests = [line for line in lines if "eval/return" in line]
@@ -67,16 +69,24 @@ def test_a_test_at_the_end_changes_nothing_that_is_learned(model_run, tmp_path) 
 
 
 def test_stopping_anywhere_and_going_on_is_no_difference(model_run, tmp_path) -> None:
-    whole = train_policy(model_run, tmp_path / "whole", steps=5).checkpoints.load()
-    train_policy(model_run, tmp_path / "stopped", steps=5, stop=iter([False, False, True]).__next__)
+    whole = train_policy(model_run, tmp_path / "whole", updates=5, episodes=0).checkpoints.load()
+    train_policy(
+        model_run,
+        tmp_path / "stopped",
+        updates=5,
+        stop=iter([False, False, True]).__next__,
+        episodes=0,
+    )
     assert Run(tmp_path / "stopped").step == 3
-    rest = train_policy(model_run, tmp_path / "stopped", steps=5, resume=True).checkpoints.load()
+    rest = train_policy(
+        model_run, tmp_path / "stopped", updates=5, resume=True, episodes=0
+    ).checkpoints.load()
     assert rest.hash == whole.hash
 
 
 def test_the_model_stays_as_it_was(model_run, tmp_path) -> None:
     before = wmtk.load(model_run)
-    run = train_policy(model_run, tmp_path / "run", steps=4)
+    run = train_policy(model_run, tmp_path / "run", updates=4, episodes=0)
     after = run.checkpoints.load().tensors
     for name, tensor in module_state("model", before.model).items():
         assert torch.equal(after[name], tensor), name
@@ -86,7 +96,7 @@ def test_the_model_stays_as_it_was(model_run, tmp_path) -> None:
 
 
 def test_metrics_are_logged(model_run, tmp_path) -> None:
-    train_policy(model_run, tmp_path / "run", steps=4)
+    train_policy(model_run, tmp_path / "run", updates=4, episodes=0)
     lines = [json.loads(x) for x in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [2, 4]
     names = {name.removeprefix("train/") for name in lines[-1]}
@@ -114,22 +124,27 @@ def test_settings_are_the_models_with_changes(model_run, tmp_path) -> None:
     run = train_policy(
         model_run,
         tmp_path / "run",
-        steps=2,
+        updates=2,
         config=settings.override({"behavior.horizon": 2, "data.batch_size": 3}),
+        episodes=0,
     )
     assert run.config()["behavior"]["horizon"] == 2
     assert run.config()["model"] == Run(model_run).config()["model"]
     changed = settings.override({"model.rssm.deter": 9})
     with pytest.raises(ConfigError, match=r"model\.rssm\.deter is 8"):
-        train_policy(model_run, tmp_path / "other", steps=2, config=changed)
+        train_policy(model_run, tmp_path / "other", updates=2, config=changed, episodes=0)
     assert not (tmp_path / "other").exists()
 
 
 def test_other_data_may_be_named_if_it_fits(model_run, tmp_path, dataset, make_dataset) -> None:
-    run = train_policy(model_run, tmp_path / "run", steps=2, sources=[Source(dataset, 2.0)])
+    run = train_policy(
+        model_run, tmp_path / "run", updates=2, datasets=[Source(dataset, 2.0)], episodes=0
+    )
     assert run.about["data"][0]["weight"] == 2.0
     with pytest.raises(SchemaMismatchError, match="image"):
-        train_policy(model_run, tmp_path / "no", steps=2, sources=[Source(make_dataset())])
+        train_policy(
+            model_run, tmp_path / "no", updates=2, datasets=[Source(make_dataset())], episodes=0
+        )
     assert not (tmp_path / "no").exists()
 
 
@@ -137,27 +152,29 @@ def test_data_that_is_gone_is_asked_for(dataset, config, tmp_path) -> None:
     copy = tmp_path / "copy.zarr"
     shutil.copytree(dataset.path, copy)
     settings = config.override(BEHAVIOR)
-    train_model([Source(Dataset.open(copy))], tmp_path / "model", settings, steps=2)
+    train_model([Source(Dataset.open(copy))], tmp_path / "model", settings, updates=2)
     shutil.rmtree(copy)
     with pytest.raises(RunError, match="Name the datasets"):
-        train_policy(tmp_path / "model", tmp_path / "run", steps=2)
+        train_policy(tmp_path / "model", tmp_path / "run", updates=2, episodes=0)
     assert not (tmp_path / "run").exists()
-    train_policy(tmp_path / "model", tmp_path / "run", steps=2, sources=[Source(dataset)])
+    train_policy(
+        tmp_path / "model", tmp_path / "run", updates=2, datasets=[Source(dataset)], episodes=0
+    )
 
 
 def test_what_cannot_be_resumed(model_run, tmp_path) -> None:
-    train_policy(model_run, tmp_path / "run", steps=2, seed=1)
+    train_policy(model_run, tmp_path / "run", updates=2, seed=1, episodes=0)
     with pytest.raises(RunError, match="--resume"):
-        train_policy(model_run, tmp_path / "run", steps=4)
+        train_policy(model_run, tmp_path / "run", updates=4, episodes=0)
     with pytest.raises(RunError, match="--seed 1"):
-        train_policy(model_run, tmp_path / "run", steps=4, seed=2, resume=True)
+        train_policy(model_run, tmp_path / "run", updates=4, seed=2, resume=True, episodes=0)
     with pytest.raises(RunError, match="is a model run"):
-        train_policy(model_run, model_run, steps=4, resume=True)
+        train_policy(model_run, model_run, updates=4, resume=True, episodes=0)
     with pytest.raises(RunError, match=r"no run\.json"):
-        train_policy(tmp_path, tmp_path / "other", steps=4)
+        train_policy(tmp_path, tmp_path / "other", updates=4, episodes=0)
 
 
 def test_a_policy_run_can_be_the_model_of_another(model_run, tmp_path) -> None:
-    train_policy(model_run, tmp_path / "first", steps=2)
-    again = train_policy(tmp_path / "first", tmp_path / "second", steps=2, seed=5)
+    train_policy(model_run, tmp_path / "first", updates=2, episodes=0)
+    again = train_policy(tmp_path / "first", tmp_path / "second", updates=2, seed=5, episodes=0)
     assert again.kind == "policy"

@@ -77,8 +77,8 @@ def trained(catch, tmp_path_factory) -> Path:
     small = {**SETTINGS, "behavior.layers": 1, "behavior.units": 8, "behavior.horizon": 2}
     small |= {f"online.{name}": value for name, value in pace.items()}
     config = training_config("tiny", overrides=small)
-    train_model([Source(Dataset.open(catch))], out / "model", config, steps=1, val_fraction=0)
-    train_policy(out / "model", out / "policy", steps=1)
+    train_model([Source(Dataset.open(catch))], out / "model", config, updates=1, val_fraction=0)
+    train_policy(out / "model", out / "policy", updates=1, episodes=0)
     online(resolve("wmtk/Catch-v0"), out / "online", config, steps=80, workers=0)
     return out
 

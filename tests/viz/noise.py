@@ -59,5 +59,5 @@ def make_run(folder: Path, obs: dict[str, ArraySpec]) -> tuple[Path, Path]:
 
     config = training_config("tiny", overrides=SETTINGS)
     source = Source(Dataset.open(data))
-    train_model([source], folder / "run", config, steps=2, val_fraction=0.5)
+    train_model([source], folder / "run", config, updates=2, val_fraction=0.5)
     return folder / "run", data

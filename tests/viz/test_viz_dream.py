@@ -21,7 +21,7 @@ from .noise import OBS, make_run
 def made(request, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     folder = tmp_path_factory.mktemp("dreams")
     model, data = make_run(folder, OBS[request.param])
-    train_policy(model, folder / "policy", steps=1)
+    train_policy(model, folder / "policy", updates=1, episodes=0)
     return model, folder / "policy", data
 
 

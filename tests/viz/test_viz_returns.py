@@ -31,8 +31,8 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.exit_code == 0, done.output
     config = training_config("tiny", overrides={**SETTINGS, "logging.keep_checkpoints": 2})
     source = Source(Dataset.open(data))
-    train_model([source], folder / "model", config, steps=1, val_fraction=0)
-    train_policy(folder / "model", folder / "policy", steps=4)
+    train_model([source], folder / "model", config, updates=1, val_fraction=0)
+    train_policy(folder / "model", folder / "policy", updates=4, episodes=0)
     return folder / "policy"
 
 

@@ -29,6 +29,7 @@ class MetricsLog:
     def __init__(self, folder: Path, resumed_at: int | None = None) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
+        self.folder = folder
         path = folder / FILE
         if resumed_at is not None and path.exists():
             kept = [json.dumps(x) for x in read_metrics(folder) if x["step"] <= resumed_at]

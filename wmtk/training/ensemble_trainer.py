@@ -1,4 +1,4 @@
-"""Updates of an ensemble of one-step predictors, which tells what the data says nothing about."""
+"""Training of an ensemble of one-step predictors, whose disagreement measures uncertainty."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from wmtk.models.ensemble import Ensemble, transitions
-from wmtk.models.imagination import Trajectory
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.state_dict import (
@@ -22,7 +21,7 @@ from wmtk.training.optim import Optimizer
 
 
 class EnsembleTrainer:
-    """An ensemble with its optimizer, for the states of a world model."""
+    """An ensemble and its optimizer, for the states of a world model."""
 
     def __init__(
         self, config: EnsembleConfig, model: WorldModel, action_size: int, layers: int, units: int
@@ -38,21 +37,19 @@ class EnsembleTrainer:
         self.optimizer = Optimizer(config, self.ensemble.parameters())
 
     def update(self, post: State, inputs: Inputs, step: int) -> dict[str, Tensor]:
-        """One gradient step from the recorded steps of a batch (B, T, …); what to log."""
+        """One gradient step on the transitions of a batch (B, T, …); returns metrics."""
         loss, metrics = self.ensemble.loss(transitions(post, inputs))
         require_finite(step, metrics, {}, self.ensemble)
         norm = metrics["gradient/ensemble"] = self.optimizer.update(loss, step)
         require_finite(step, {"gradient/ensemble": norm}, {}, self.ensemble)
         return metrics
 
-    def judge(self, dream: Trajectory) -> Tensor:
-        """How much is unknown of each imagined step: (H, N)."""
-        return self.ensemble.judge(dream)
-
-    def tensors(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
+        """The weights and the moments of the optimizer."""
         weights = module_state("ensemble", self.ensemble)
         return weights | optimizer_state("adam/ensemble", self.optimizer.adam)
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Continue with saved weights and moments."""
         load_module_state("ensemble", self.ensemble, tensors)
         load_optimizer_state("adam/ensemble", self.optimizer.adam, tensors)

@@ -1,20 +1,20 @@
-"""The loop of updates that the training stages share: reports, checkpoints, resuming."""
+"""The training loop of `train_model`, `train_policy` and `online`."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
 from wmtk.datasets import Batch, Prefetcher, SequenceSampler
 from wmtk.datasets.storage import atomic
-from wmtk.errors import DivergedError, EnvironmentFailedError, RunError
+from wmtk.errors import DivergedError, EnvironmentFailedError
+from wmtk.models.rssm import State
+from wmtk.models.world_model import Inputs
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.run_directory import Run
 from wmtk.runs.state_dict import checkpoint_errors, load_rng_state, rng_state
@@ -25,64 +25,82 @@ from wmtk.version import code_version
 
 @dataclass(frozen=True)
 class TrainProgress:
-    """How far training is, handed to `on_progress` after every update."""
+    """The state of training, passed to `on_progress` after every update."""
 
-    step: int
-    losses: Mapping[str, float]  # of the last report: the few that are worth showing
-    waiting: float  # share of the time that was spent waiting for data
+    step: int  # updates so far
+    losses: Mapping[str, float]  # of the last report, for a progress line
+    waiting: float  # share of the time spent waiting for data
 
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Who watches a training: told after every update, and asked whether to stop."""
+    """Functions that the loop calls."""
 
-    on_progress: Callable[[TrainProgress], None] = lambda _: None
-    stop: Callable[[], bool] = lambda: False
-    on_note: Callable[[str], None] = lambda _: None  # told each setting that has changed
+    on_progress: Callable[[TrainProgress], None] = lambda _: None  # after every update
+    stop: Callable[[], bool] = lambda: False  # after every update; True ends training
+    on_note: Callable[[str], None] = lambda _: None  # for each setting that changes on resuming
+
+
+class Update(NamedTuple):
+    """The result of one gradient step."""
+
+    post: State  # posterior states of the batch (B, T, …), without gradient
+    metrics: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Report:
-    """What an update came to."""
+    """Metrics of an update as numbers."""
 
-    values: Mapping[str, float]  # to be logged, by full name
-    shown: Mapping[str, float] = field(default_factory=dict)  # worth showing while it runs
+    metrics: Mapping[str, float]
+    summary: Mapping[str, float] = field(default_factory=dict)  # for a progress line
 
 
-class Stage(Protocol):
-    """What a loop trains."""
+@dataclass(frozen=True)
+class EvalOutcome:
+    """The result of `Trainer.evaluate`."""
 
-    def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
-        """One gradient step; what to log."""
+    loss: float | None = None  # selects the best checkpoint; None if nothing was measured
+    interrupted: bool = False  # True repeats the evaluation when the run is resumed
+
+
+class Trainer(Protocol):
+    """Networks with their optimizers."""
+
+    def inputs(self, batch: Batch) -> Inputs:
+        """The batch as tensors on the trainer's device."""
+
+    def update(self, inputs: Inputs, step: int) -> Update:
+        """One gradient step; `step` counts from 1."""
 
     def report(self, metrics: Mapping[str, Tensor]) -> Report:
-        """What `update` returned, in numbers."""
+        """The metrics of an update as numbers."""
 
-    interrupted: bool  # whether the last `look` was stopped before its test was over
+    def evaluate(
+        self, log: MetricsLog, step: int, *, last: bool, best: float | None
+    ) -> EvalOutcome:
+        """Everything that is due after an update: held-out losses, images, test episodes.
 
-    def look(self, log: MetricsLog, step: int, *, last: bool, best: float | None) -> float | None:
-        """Whatever is due besides updates; the loss by which a checkpoint is the best, if any.
-
-        `best` is the lowest such loss so far.
+        `best` is the lowest loss so far.
         """
 
-    def advice(self) -> str:
-        """Options that may help after numbers went wrong."""
+    def recovery_overrides(self) -> dict[str, Any]:
+        """Settings that may prevent divergence: lower learning rates."""
 
-    def tensors(self) -> dict[str, Tensor]: ...
+    def state_dict(self) -> dict[str, Tensor]: ...
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None: ...
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None: ...
 
 
 class DataSource:
-    """Sees to the data while a loop runs. This one has nothing to do: all of it is there."""
+    """Provides data while a loop runs. This one is for data that is complete from the start."""
 
     def prepare(self, update: int) -> bool:
-        """Have the data that an update needs; False if somebody said stop meanwhile."""
+        """Collect the data that an update needs; False if a stop was requested meanwhile."""
         return True
 
     def report(self) -> Mapping[str, float]:
-        """What to log beside what an update came to, by full name."""
+        """Metrics of the data, by full name."""
         return {}
 
     @property
@@ -91,245 +109,182 @@ class DataSource:
         return True
 
     def finish(self) -> Mapping[str, float]:
-        """Complete the data after the last update; what to log, nothing if nothing came."""
+        """Complete the data after the last update; returns metrics, by full name."""
         return {}
 
     def state(self) -> Mapping[str, Any]:
-        """What a checkpoint is to remember."""
+        """State to be stored in checkpoints."""
         return {}
 
 
 class Loop:
-    """Updates of a stage from the batches of a sampler, in a run directory."""
+    """Updates a trainer with the batches of a sampler and keeps a run directory."""
 
     def __init__(
         self,
         run: Run,
         config: TrainingConfig,
-        stage: Stage,
+        trainer: Trainer,
         sampler: SequenceSampler,
-        watch: Callbacks,
-        feed: DataSource | None = None,
-        parts: Timer | None = None,
+        callbacks: Callbacks,
+        data_source: DataSource | None = None,
+        timer: Timer | None = None,
     ) -> None:
         self._run, self._config = run, config
-        self._stage, self._sampler, self._watch = stage, sampler, watch
-        self._feed, self._parts = feed or DataSource(), parts or Timer()
+        self._trainer, self._sampler, self._callbacks = trainer, sampler, callbacks
+        self._data_source, self._timer = data_source or DataSource(), timer or Timer()
         run.checkpoints.keep = config.logging.keep_checkpoints
-        self.updates = 0  # made by this process
-        self.step = 0  # how many were ever made
-        self._best: float | None = None  # the lowest loss that the stage looked at so far
-        self._owes_test = False  # whether the test of this step is still to be made
+        self.updates = 0  # in this process
+        self.step = 0  # in the whole run
+        self._best: float | None = None  # lowest loss of an evaluation
+        self._owes_test = False  # whether the evaluation of this step is not finished
         self._resumed = False
-        self._shown: Mapping[str, float] = {}
+        self._summary: Mapping[str, float] = {}
         self._waiting = 0.0
 
-    def restore(self) -> None:
-        """Go on where the newest checkpoint was saved; without one, from the beginning."""
+    def resume(self) -> None:
+        """Load the newest checkpoint, if any, and replace the stored settings by the new ones."""
         self._resumed = True
         checkpoints = self._run.checkpoints
         checkpoints.pointer("best")  # raises now rather than when the next one is saved
         state = self._run.state()
-        if state is None:
-            return
-        saved = checkpoints.load()
-        with checkpoint_errors(saved.path):
-            self._stage.restore(saved.tensors)
-            load_rng_state(saved.tensors)
-        self._sampler.load_state_dict(state.sampler.model_dump())
-        self.step = saved.step
-        self._owes_test = state.owes_test
-        # What was the best by another loss says nothing about this one.
-        if state.config.get("model") == self._config.model.model_dump(mode="json"):
-            self._best = state.best
+        if state is not None:
+            saved = checkpoints.load()
+            with checkpoint_errors(saved.path):
+                self._trainer.load_state_dict(saved.tensors)
+                load_rng_state(saved.tensors)
+            self._sampler.load_state_dict(state.sampler.model_dump())
+            self.step = saved.step
+            self._owes_test = state.owes_test
+            # Losses of differently configured models do not compare.
+            if state.config.get("model") == self._config.model.model_dump(mode="json"):
+                self._best = state.best
+        for name, (old, new) in self._run.update_config(self._config).items():
+            self._callbacks.on_note(f"From now on {name} is {new}; it was {old}.")
 
-    def begin(self, *, resumed: bool) -> None:
-        """Restore a run that is resumed, and take on its new settings; says what changes."""
-        if resumed:
-            self.restore()
-            for name, (old, new) in self._run.update_config(self._config).items():
-                self._watch.on_note(f"From now on {name} is {new}; it was {old}.")
-
-    def run(self, steps: int) -> None:
-        """Update until there were `steps` of them, or somebody says stop."""
-        if self.step >= steps and not self._owes_test and self._feed.is_complete:
+    def run(self, updates: int) -> None:
+        """Train until the run has `updates` updates in total, or a stop is requested."""
+        if self.step >= updates and not self._owes_test and self._data_source.is_complete:
             return
         log = MetricsLog(self._run.path, self.step if self._resumed else None)
         with (
             atomic.translate_os_errors(self._run.path),
             closing(log),
-        ):
-            if self._owes_test:  # which was interrupted
-                self._save(steps, best=self._look(log, steps))
-            if self.step < steps and not self._owes_test:
-                self._train(steps, log)
-            if self.step >= steps and not self._owes_test:
-                with self._saving_if_an_environment_fails(steps):
-                    values = self._feed.finish()
-                if values:
-                    log.scalars(self.step, values)
+        ):  # logs and images too need disk space
+            if self._owes_test:
+                self._save(updates, best=self._evaluate(log, updates))
+            if self.step < updates and not self._owes_test:
+                self._train(updates, log)
+            if self.step >= updates and not self._owes_test:
+                with self._saving_if_an_environment_fails(updates):
+                    metrics = self._data_source.finish()
+                if metrics:
+                    log.scalars(self.step, metrics)
 
-    def _train(self, steps: int, log: MetricsLog) -> None:
+    def _train(self, updates: int, log: MetricsLog) -> None:
         logging = self._config.logging
         with Prefetcher(self._sampler) as batches:
             clock = _Clock(batches, self.step)
             ends = False
             while not ends:
-                with self._saving_if_an_environment_fails(steps):
-                    ready = self._feed.prepare(self.step + 1)
+                with self._saving_if_an_environment_fails(updates):
+                    ready = self._data_source.prepare(self.step + 1)
                 if not ready:
-                    self._save(steps, best=False)
+                    self._save(updates, best=False)
                     return
-                with self._parts.timed("data wait"):
+                with self._timer.timed("data wait"):
                     batch = next(batches)
-                metrics = self._update(batch)
-                last = self.step == steps
-                ends = last or self._watch.stop()
+                with self._with_recovery_hint():
+                    inputs = self._trainer.inputs(batch)
+                    metrics = self._trainer.update(inputs, self.step + 1).metrics
+                self.step += 1
+                self.updates += 1
+                last = self.step == updates
+                ends = last or self._callbacks.stop()
                 if last or self.step % logging.log_every == 0:
-                    self._report(log, metrics, clock)
-                better = self._look(log, steps)
-                ends = ends or self._owes_test  # the test was interrupted
-                if ends or better or self.step % logging.checkpoint_every == 0:
-                    self._save(steps, best=better)
-                self._watch.on_progress(TrainProgress(self.step, self._shown, self._waiting))
+                    self._log(log, metrics, clock)
+                is_best = self._evaluate(log, updates)
+                ends = ends or self._owes_test  # the evaluation was interrupted
+                if ends or is_best or self.step % logging.checkpoint_every == 0:
+                    self._save(updates, best=is_best)
+                self._callbacks.on_progress(TrainProgress(self.step, self._summary, self._waiting))
 
-    def _look(self, log: MetricsLog, steps: int) -> bool:
-        """Let the stage do what is due at this step; whether the weights are the best so far."""
-        self._owes_test = True  # until it is over, also in what an environment's failure saves
-        with self._saving_if_an_environment_fails(steps), self._advising():
-            last = self.step >= steps
-            loss = self._stage.look(log, self.step, last=last, best=self._best)
-        self._owes_test = self._stage.interrupted
-        return self._is_better(loss)
+    def _log(self, log: MetricsLog, metrics: Mapping[str, Tensor], clock: _Clock) -> None:
+        report = self._trainer.report(metrics)
+        rate, self._waiting = clock.lap(self.step)
+        times = {"time/updates_per_second": rate, "time/data_wait": self._waiting}
+        values = {f"train/{name}": value for name, value in report.metrics.items()}
+        log.scalars(self.step, {**values, **times, **self._data_source.report()})
+        self._summary = report.summary
+
+    def _evaluate(self, log: MetricsLog, updates: int) -> bool:
+        """Evaluate the trainer; returns whether its weights are the best so far."""
+        self._owes_test = True  # if an environment fails, the saved state says so
+        last = self.step >= updates
+        with self._saving_if_an_environment_fails(updates), self._with_recovery_hint():
+            outcome = self._trainer.evaluate(log, self.step, last=last, best=self._best)
+        self._owes_test = outcome.interrupted
+        if outcome.loss is None or (self._best is not None and not outcome.loss < self._best):
+            return False
+        self._best = outcome.loss
+        return True
 
     @contextmanager
-    def _saving_if_an_environment_fails(self, steps: int) -> Iterator[None]:
+    def _saving_if_an_environment_fails(self, updates: int) -> Iterator[None]:
         try:
             yield
         except EnvironmentFailedError as error:
-            self._save(steps, best=False)
+            self._save(updates, best=False)
             hint = f"Everything is saved: --resume goes on. {error.hint}"
             raise EnvironmentFailedError(error.message, hint) from error
 
-    def _update(self, batch: Batch) -> Mapping[str, Tensor]:
-        step = self.step + 1
-        with self._advising():
-            metrics = self._stage.update(batch, step)
-        self.step = step
-        self.updates += 1
-        return metrics
-
     @contextmanager
-    def _advising(self) -> Iterator[None]:
-        """Let errors about numbers say what to go on from."""
+    def _with_recovery_hint(self) -> Iterator[None]:
+        """Add the checkpoint and the settings to resume with to errors about divergence."""
         try:
             yield
         except DivergedError as error:
-            raise DivergedError(error.message, f"{error.hint}\n{self._last_good()}") from error
+            raise DivergedError(error.message, f"{error.hint}\n{self._recovery_hint()}") from error
 
-    def _last_good(self) -> str:
+    def _recovery_hint(self) -> str:
         if not self._run.step:
             return "There was no checkpoint yet: begin anew with --out at another place."
+        overrides = self._trainer.recovery_overrides().items()
+        options = " ".join(f"--set {name}={value}" for name, value in overrides)
         return (
             f"The checkpoint of update {self._run.step} is kept; go on from it with "
-            f"--resume {self._stage.advice()}"
+            f"--resume {options}"
         )
 
-    def _report(self, log: MetricsLog, metrics: Mapping[str, Tensor], clock: _Clock) -> None:
-        report = self._stage.report(metrics)
-        rate, self._waiting = clock.lap(self.step)
-        times = {"time/updates_per_second": rate, "time/data_wait": self._waiting}
-        log.scalars(self.step, {**report.values, **times, **self._feed.report()})
-        self._shown = report.shown
-
-    def _is_better(self, loss: float | None) -> bool:
-        if loss is None or (self._best is not None and not loss < self._best):
-            return False
-        self._best = loss
-        return True
-
-    def _save(self, steps: int, *, best: bool) -> None:
+    def _save(self, updates: int, *, best: bool) -> None:
         if not self.step:
             return
         state = {
             "sampler": self._sampler.state_dict(),
             "best": self._best,
             "owes_test": self._owes_test,
-            "steps": steps,
+            "steps": updates,
             "data": self._run.about["data"],
             "config": self._config.model_dump(),
             "code_version": code_version(),
-            **self._feed.state(),
+            **self._data_source.state(),
         }
-        with self._parts.timed("saving"):
-            tensors = self._stage.tensors() | rng_state()
+        with self._timer.timed("saving"):
+            tensors = self._trainer.state_dict() | rng_state()
             self._run.checkpoints.save(self.step, tensors, state, best=best)
 
 
 class _Clock:
-    """How fast training is, from one report to the next."""
+    """Measures the speed of training between reports."""
 
     def __init__(self, batches: Prefetcher, step: int) -> None:
         self._batches = batches
         self._now, self._step, self._waited = time.monotonic(), step, 0.0
 
     def lap(self, step: int) -> tuple[float, float]:
-        """Updates per second, and the share of the time that was spent waiting for data."""
+        """Updates per second, and the share of the time spent waiting for data."""
         now, waited = time.monotonic(), self._batches.waited
         seconds = max(now - self._now, 1e-9)
         rate, share = (step - self._step) / seconds, (waited - self._waited) / seconds
         self._now, self._step, self._waited = now, step, waited
         return rate, min(share, 1.0)
-
-
-# --- run directories ---
-
-
-def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
-    """The run to go on with; None if it is to be begun, which a path in use prevents."""
-    if not resume or not os.path.lexists(out / "run.json"):
-        Run.require_vacant(out)
-        return None
-    run = Run(out)
-    if run.kind != kind:
-        command = run.kind if run.kind == "online" else f"train-{run.kind}"
-        raise RunError(
-            f"{out} is a {run.kind} run, not one of kind {kind}.",
-            f"Resume it with `wmtk {command}`, or choose another --out.",
-        )
-    return run
-
-
-def resolve_resumed(run: Run | None, name: str, asked: float | None, default: float) -> float:
-    """What a run began with, which nobody may want to be different later."""
-    if run is None:
-        return default if asked is None else asked
-    before: float = run.about[name]  # there, by the schema of run.json
-    if asked is not None and asked != before:
-        option = f"--{name.replace('_', '-')}"
-        raise RunError(
-            f"{run.path} was begun with {option} {before}, not {asked}.",
-            f"Leave {option} out on resuming, or start a new run.",
-        )
-    return before
-
-
-def train(loop: Loop, run: Run, steps: int, *, resumed: bool) -> Run:
-    """Run the loop in its directory; one in which nothing was learned is removed again."""
-    with run_lock(run, lambda: resumed or loop.updates > 0):
-        loop.begin(resumed=resumed)
-        run.append_command()
-        loop.run(steps)
-    return run
-
-
-@contextmanager
-def run_lock(run: Run, is_worth_keeping: Callable[[], bool]) -> Iterator[None]:
-    """Keep others out of a run directory; if an error leaves it worthless, it is removed."""
-    try:
-        with run.lock():
-            yield
-    except BaseException:
-        if not is_worth_keeping():
-            atomic.remove_tree(run.path)  # the next attempt needs no other name
-        raise

@@ -1,87 +1,137 @@
-"""The second stage: a world model from datasets."""
+"""The second stage: training a world model on datasets."""
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from wmtk.agent.open_loop_images import CONTEXT, HORIZON, open_loop_windows, save_image
 from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.collecting.env_setup import EnvSetup
-from wmtk.datasets import Batch, Source
+from wmtk.envs import ResolvedTask
 from wmtk.errors import UsageError
-from wmtk.models.rssm import State
-from wmtk.models.schedules import Linear
-from wmtk.models.world_model import Inputs
 from wmtk.runs.baselines import store_baselines
 from wmtk.runs.data_sources import identity, restore_sources
-from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.model_spaces import require_same_observations
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_dict import fork_rng
 from wmtk.runs.training_config import TrainingConfig
-from wmtk.training.arguments import require_arguments
-from wmtk.training.loop import Callbacks, Loop, Report, existing_run, resolve_resumed, train
-from wmtk.training.loop import TrainProgress as TrainProgress
-from wmtk.training.memory import exhaustion_explained
+from wmtk.training.health import exhaustion_explained
+from wmtk.training.loop import Callbacks, Loop, TrainProgress
 from wmtk.training.model_trainer import ModelTrainer
 from wmtk.training.precision import resolve_precision
-from wmtk.training.samplers import fixed_batches, make_sampler, require_same_spaces, require_window
+from wmtk.training.run_setup import (
+    DatasetLike,
+    existing_run,
+    require_arguments,
+    resolve_config,
+    resolve_resumed,
+    run_lock,
+    task_or_none,
+    to_sources,
+    updates_of,
+)
+from wmtk.training.samplers import (
+    fixed_batches,
+    image_batch,
+    make_sampler,
+    require_same_spaces,
+    require_window,
+)
 
 VAL_FRACTION = 0.1
-CHOICE = 8  # windows, of which the longest are shown in pictures
 
 
 def train_model(
-    sources: Sequence[Source],
-    out: Path,
-    config: TrainingConfig,
+    datasets: DatasetLike | Sequence[DatasetLike],
+    out: str | os.PathLike[str],
+    config: TrainingConfig | None = None,
     *,
-    steps: int,
+    preset: str | None = None,
+    ablations: Sequence[str] = (),
+    overrides: Mapping[str, Any] | None = None,
+    updates: int | None = None,
     seed: int | None = None,
     val_fraction: float | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     resume: bool = False,
-    task: EnvSetup | None = None,
+    task: ResolvedTask | str | None = None,
+    trust_env: Sequence[str] = (),
     on_progress: Callable[[TrainProgress], None] = lambda _: None,
     on_note: Callable[[str], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """Train a world model for `steps` updates in all, in a run directory.
+    """Train a world model on datasets.
 
-    `resume` goes on with a run that is there already, with these settings, and with its own seed
-    and held-out episodes. `stop` is asked after every update; if it says so, a checkpoint is
-    saved and training ends early. What cannot work is refused before anything is written. `task` is
-    the task of the data, to measure random play where its return is not known. `on_note` is called
-    with what becomes of images that do not fit the networks.
+    All arguments are checked before the run directory is made.
+
+    Args:
+        datasets: A dataset, its path or a `Source` (a dataset with a weight and a selection of
+            episodes), or several of them. They must have the same spaces.
+        out: The run directory to write.
+        config: All settings; default: those of `preset`, or of the run that is resumed.
+        preset: The name of a preset, such as "tiny" (the default) or "atari".
+        ablations: Names of ablations to apply to the settings.
+        overrides: Single settings by dotted name, such as {"model.kl_scale": 0.3}.
+        updates: Gradient updates of the run in total; default: 10,000, or as before on resuming.
+        seed: Seed of weights, batches and the validation split; default: 0.
+        val_fraction: Share of the episodes that is held out; default: 0.1.
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+        resume: Continue from the newest checkpoint if `out` is a run already.
+        task: The task of the data; default: the recorded one, if it can be made. Random episodes
+            of it are a baseline where the data has none.
+        trust_env: Modules that a recorded task may import.
+        on_progress: Called after every update.
+        on_note: Called with messages, such as about settings that change on resuming.
+        stop: Called after every update; if it returns True, a checkpoint is saved and training
+            ends.
+
+    Returns:
+        The run, with `path`, `step` and `checkpoints`. `wmtk.load(run.path)` loads the model.
+
+    Raises:
+        UsageError: An argument is invalid, or there is too little data.
+        SchemaMismatchError: The datasets differ in their spaces.
+        RunError: `out` exists and `resume` is False, or the run was made with other data.
+        DivergedError: A loss or gradient is not finite, or the loss jumped.
+        MemoryExhaustedError: A batch does not fit into memory.
+
+    Example:
+        >>> import wmtk
+        >>> run = wmtk.train_model("catch.zarr", "runs/model", preset="tiny", updates=2)
+        >>> run.step
+        2
+        >>> model = wmtk.load(run.path)
     """
-    device = require_arguments(config, steps, device)
-    sources = [Source.of(source) for source in sources]
+    out = Path(out)
+    run = existing_run(out, "model", resume=resume)
+    updates = updates_of(run, updates)
+    device = require_arguments(config, updates, device)
+    sources = to_sources(datasets)
     if not sources:
         raise UsageError("There is no data to train on.", "Give at least one dataset.")
+    config = resolve_config(config, preset, ablations, overrides, resumed=run, on_note=on_note)
     config = resolve_precision(config, device)
-    run = existing_run(out, "model", resume=resume)
     if run is not None:
         require_same_observations(run, config)
         require_saved_sizes(run, config)
         sources = restore_sources(run, sources)
-    observations = config.data.observations(sources[0].dataset.schema)
+    dataset = sources[0].dataset
+    observations = config.data.observations(dataset.schema)
     require_same_spaces(sources, observations.sources)
     seed = int(resolve_resumed(run, "seed", seed, 0))
     fraction = float(resolve_resumed(run, "val_fraction", val_fraction, VAL_FRACTION))
     sampler = make_sampler(config.data, sources, seed, val_fraction=fraction)
     require_window(config.data.length, sampler.sources)
     count = config.logging.held_out_batches if fraction else 0
-    held = fixed_batches(config.data, sources, seed, fraction, count)
-    wide = config.data.override({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
-    (shown,) = fixed_batches(wide, sources, seed, fraction, 1)
-    dataset = sources[0].dataset
+    held_out = fixed_batches(config.data, sources, seed, fraction, count)
+    images = image_batch(config.data, sources, seed, fraction)
     torch.manual_seed(seed)
     trainer = ModelTrainer(config, dataset.schema, torch.device(device))
+    trainer.held_out = held_out
+    trainer.image_batch = lambda: images
     about = {
         "seed": seed,
         "val_fraction": fraction,
@@ -89,87 +139,22 @@ def train_model(
         "schema": dataset.schema.to_json(),
         "env": dict(dataset.env),
     }
+    env_task = task_or_none(
+        task, about, dataset.path, trust_env, on_note, "Random play will not be measured"
+    )
     for note in observations.notes:
         on_note(note)
-    begun = run or Run.create(out, "model", config, about)
-    stage = ModelStage(begun, config, trainer, held, lambda: shown)
-    loop = Loop(begun, config, stage, sampler, Callbacks(on_progress, stop, on_note))
-    with exhaustion_explained(trainer, config.data):
-        train(loop, begun, steps, resumed=run is not None)
-    if begun.step >= steps:
-        store_baselines(begun, sources, task)
-    return begun
-
-
-class ModelStage:
-    """A model trainer with an eye on held-out data."""
-
-    interrupted = False  # it plays no tests
-
-    def __init__(
-        self,
-        run: Run,
-        config: TrainingConfig,
-        trainer: ModelTrainer,
-        held: Sequence[Batch],
-        shown: Callable[[], Batch],
-    ) -> None:
-        self._run, self._config, self.trainer = run, config, trainer
-        self._held, self._shown = held, shown
-
-    def learn(self, batch: Batch, step: int) -> tuple[Inputs, State, Mapping[str, Tensor]]:
-        """One gradient step: the batch as tensors, its states (B, T, …), and what to log."""
-        inputs = self.trainer.inputs(batch)
-        return inputs, *self.trainer.update(inputs, step)
-
-    def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
-        return self.learn(batch, step)[-1]
-
-    def report(self, metrics: Mapping[str, Tensor]) -> Report:
-        values = self.trainer.report([metrics])
-        named = {f"train/{name}": value for name, value in values.items()}
-        named["train/lr/model"] = self.trainer.rate
-        return Report(named, self.trainer.terms(values))
-
-    def look(
-        self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
-    ) -> float | None:
-        logging = self._config.logging
-        loss = None
-        if self._held and (last or step % logging.evaluate_every == 0):
-            loss = self._evaluate(log, step)
-        if last or step % logging.image_every == 0:
-            self._draw(log, step)
-        return loss
-
-    def _evaluate(self, log: MetricsLog, step: int) -> float:
-        """Report the held-out loss."""
-        with fork_rng():
-            inputs = (self.trainer.inputs(batch) for batch in self._held)
-            values = self.trainer.report([self.trainer.evaluate(x, step) for x in inputs])
-        log.scalars(step, {f"val/{name}": value for name, value in values.items()})
-        return values["loss/total"]
-
-    def _draw(self, log: MetricsLog, step: int) -> None:
-        """An open-loop picture of held-out windows or, without any, of some that are learned."""
-        side = "val" if self._held else "train"
-        with fork_rng():
-            found = open_loop_windows(self.trainer.model, self.trainer.inputs(self._shown()))
-        for key, windows in found.items():
-            image = windows.image()
-            log.image(step, f"{side}/open_loop/{key}", image)
-            log.video(step, f"{side}/open_loop_video/{key}", windows.video())
-            save_image(self._run.path / "pictures", key, step, image)
-
-    def advice(self) -> str:
-        rate = self._config.optimizer.lr
-        if isinstance(rate, Linear):
-            lower = rate.override({"start": rate.start / 3, "end": rate.end / 3})
-            return f"--set 'optimizer.lr={json.dumps(lower.model_dump())}'"
-        return f"--set optimizer.lr={rate / 3:.1g}"
-
-    def tensors(self) -> dict[str, Tensor]:
-        return self.trainer.tensors()
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        self.trainer.restore(tensors)
+    resumed, run = run is not None, run or Run.create(out, "model", config, about)
+    loop = Loop(run, config, trainer, sampler, Callbacks(on_progress, stop, on_note))
+    with (
+        exhaustion_explained(trainer.model, config.data),
+        run_lock(run, lambda: resumed or loop.updates > 0),
+    ):
+        if resumed:
+            loop.resume()
+        run.append_command()
+        loop.run(updates)
+    if run.step >= updates:
+        env = EnvSetup(env_task, seed, stop=stop, on_message=on_note) if env_task else None
+        store_baselines(run, sources, env)
+    return run

@@ -1,4 +1,4 @@
-"""Adam as the paper uses it: clipped by global norm, with a decay of its own."""
+"""Adam with gradient clipping and decoupled weight decay, as in the paper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wmtk.runs.training_config import OptimizerConfig
 
 
 class Optimizer:
-    """Takes a loss to an update of the parameters."""
+    """Adam with gradient clipping, weight decay and a schedule of the learning rate."""
 
     def __init__(
         self,
@@ -23,18 +23,22 @@ class Optimizer:
     ) -> None:
         self.config = config
         self.scaler = scaler  # of the loss, for training in float16
-        # A list: an iterator would be used up by the first of its several uses.
         self.parameters: list[Tensor] = list(parameters)
         assert self.parameters, "nothing to optimize"
-        rate = value(config.lr, 0)
         # Fused: one pass over memory instead of a dozen.
         fused = all(weight.device.type in ("cpu", "cuda") for weight in self.parameters)
-        self.adam = torch.optim.Adam(self.parameters, lr=rate, eps=config.eps, fused=fused)
+        lr = value(config.lr, 0)
+        self.adam = torch.optim.Adam(self.parameters, lr=lr, eps=config.eps, fused=fused)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the last update."""
+        return float(self.adam.param_groups[0]["lr"])
 
     def update(self, loss: Tensor, step: int) -> Tensor:
-        """One update; returns the norm of the gradient before clipping.
+        """One gradient step; returns the norm of the gradient before clipping.
 
-        A gradient that is not finite never reaches the weights: the caller sees it by its norm.
+        If the norm is not finite, the weights stay unchanged.
         """
         self.adam.zero_grad(set_to_none=True)
         scaler = self.scaler
@@ -52,7 +56,7 @@ class Optimizer:
             with torch.no_grad():
                 torch._foreach_mul_(self.parameters, 1 - self.config.weight_decay)
         if scaler is not None:
-            scaler.step(self.adam)  # or not, after which it scales less
+            scaler.step(self.adam)  # skipped if the gradient is not finite
             scaler.update()
         elif finite:
             self.adam.step()
@@ -63,7 +67,7 @@ class Optimizer:
         eps = self.config.eps
         if not self.config.eps_before_correction:
             return eps
-        # Counted by Adam itself, so that resuming and skipped updates change nothing.
+        # Adam's own count, which is correct after resuming and skipped updates.
         state = next(iter(self.adam.state.values()), {"step": 0})
         t = 1 + int(state["step"])
         return eps / math.sqrt(1 - beta**t)

@@ -1,138 +1,199 @@
-"""The third stage: an actor and a critic, from a world model and the data that it knows."""
+"""The third stage: training a policy in the imagination of a world model."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from wmtk.agent.actor_policy import ActorPolicy
-from wmtk.agent.batch_tensors import ActionCodec, to_inputs
+from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.agent.compat import restore_world_model
 from wmtk.agent.saved_sizes import require_saved_sizes
-from wmtk.collecting import EvalReport, schema_of
+from wmtk.collecting import schema_of
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.collecting.evaluator import EVALUATION
-from wmtk.datasets import Batch, Dataset, Schema, Source
+from wmtk.datasets import Dataset, Schema, Source
 from wmtk.datasets.schema_match import require_fit
+from wmtk.envs import ResolvedTask
 from wmtk.errors import ConfigError, DatasetError, RunError
-from wmtk.models.actions import actions_of
-from wmtk.models.rssm import State
-from wmtk.models.world_model import Inputs, WorldModel
+from wmtk.models.world_model import WorldModel
 from wmtk.runs.baselines import store_baselines
 from wmtk.runs.checkpoint import Checkpoint
 from wmtk.runs.data_sources import identity, restore_sources
-from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.model_spaces import require_same_observations, spaces_of
 from wmtk.runs.replay import has_replay, open_replay
 from wmtk.runs.run_directory import Run
-from wmtk.runs.state_dict import checkpoint_errors, module_state
+from wmtk.runs.state_dict import checkpoint_errors
 from wmtk.runs.training_config import TrainingConfig
-from wmtk.training.arguments import require_arguments
-from wmtk.training.loop import (
-    Callbacks,
-    Loop,
-    Report,
-    TrainProgress,
-    existing_run,
-    resolve_resumed,
-    train,
-)
+from wmtk.training.loop import Callbacks, Loop, TrainProgress
 from wmtk.training.policy_trainer import PolicyTrainer
 from wmtk.training.precision import resolve_precision, set_up
-from wmtk.training.run_eval import run_eval, scores
+from wmtk.training.run_eval import run_eval
+from wmtk.training.run_setup import (
+    DatasetLike,
+    existing_run,
+    require_arguments,
+    resolve_config,
+    resolve_resumed,
+    run_lock,
+    task_or_none,
+    to_sources,
+    updates_of,
+)
 from wmtk.training.samplers import make_sampler, require_same_spaces
 
-HAS_MODEL = ("model", "policy", "online")  # kinds of runs to take a world model from
+HAS_MODEL = ("model", "policy", "online")  # kinds of runs with a world model
 
 
 def train_policy(
-    model_run: Path,
-    out: Path,
-    *,
-    steps: int,
-    sources: Sequence[Source] | None = None,
+    model_run: str | os.PathLike[str],
+    out: str | os.PathLike[str],
     config: TrainingConfig | None = None,
-    which: str = "latest",
-    seed: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    test: EnvSetup | None = None,
+    *,
+    ablations: Sequence[str] = (),
+    overrides: Mapping[str, Any] | None = None,
+    datasets: DatasetLike | Sequence[DatasetLike] | None = None,
+    checkpoint: str = "latest",
+    updates: int | None = None,
     episodes: int = 10,
+    task: ResolvedTask | str | None = None,
+    trust_env: Sequence[str] = (),
+    workers: int | None = None,
+    timeout: float = 60.0,
+    seed: int | None = None,
+    device: str = "auto",
+    resume: bool = False,
     on_progress: Callable[[TrainProgress], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
+    on_message: Callable[[str], None] = lambda _: None,
     on_note: Callable[[str], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """Train an actor and a critic for `steps` updates in all, in a run directory.
+    """Train an actor and a critic in the imagination of a trained world model.
 
-    They learn inside of the world model of another run, at the checkpoint `which`; it stays as it
-    is. Imagination starts from its states of the data, by default the data that it was trained
-    on; the settings are those of its run unless others are given. The new run holds the model as
-    well, so that it can act, and be resumed, without the other one. `test` is a task to play some
-    episodes of at the end, so that what was imagined stands beside what comes.
+    Imagination starts from the model's states of recorded data. The model is not changed; the new
+    run contains a copy of it, so that it does not depend on `model_run`. All arguments are checked
+    before the run directory is made.
+
+    Args:
+        model_run: The run directory of a world model, a policy or an online agent.
+        out: The run directory to write.
+        config: All settings; default: those of `model_run`, or of the run that is resumed. The
+            settings of the world model cannot be changed.
+        ablations: Names of ablations to apply to the settings.
+        overrides: Single settings by dotted name, such as {"behavior.entropy": 3e-4}.
+        datasets: The data whose states imagination starts from; default: the data of `model_run`.
+        checkpoint: The checkpoint of `model_run`: "latest", "best" or an update's number.
+        updates: Gradient updates of the run in total; default: 10,000, or as before on resuming.
+        episodes: Episodes of the task to run after the last update; 0 disables them.
+        task: The task to run them in; default: that of the data, if it can be made.
+        trust_env: Modules that a recorded task may import.
+        workers: Processes for the environments; default: as many as there are cores.
+        timeout: Seconds without a step after which a process is replaced.
+        seed: Seed of weights and batches; default: 0.
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+        resume: Continue from the newest checkpoint if `out` is a run already.
+        on_progress: Called after every update.
+        on_message: Called with messages about the environments of the episodes.
+        on_note: Called with messages, such as about settings that differ from the model's run.
+        stop: Called after every update; if it returns True, a checkpoint is saved and training
+            ends.
+
+    Returns:
+        The run, with `path`, `step` and `checkpoints`. `wmtk.load(run.path)` loads the agent.
+
+    Raises:
+        UsageError: An argument is invalid, or there is too little data.
+        ConfigError: The settings of the world model differ from those it was trained with.
+        RunError: `model_run` has no world model, its data is gone, or `out` exists and `resume` is
+            False.
+        DivergedError: A loss or gradient is not finite.
+
+    Example:
+        >>> import wmtk
+        >>> run = wmtk.train_policy("runs/model", "runs/policy", updates=2, episodes=1)
+        >>> run.step
+        2
+        >>> agent = wmtk.load(run.path)
     """
-    device = require_arguments(config, steps, device)
+    model_run, out = Path(model_run), Path(out)
     run = existing_run(out, "policy", resume=resume)
+    updates = updates_of(run, updates)
+    device = require_arguments(config, updates, device)
     origin = model_of(model_run) if run is None or not run.step else run
-    settings = (run or origin).settings if config is None else config
-    _require_same_model(origin, settings)
-    at = "latest" if origin is run else which
-    require_saved_sizes(origin, settings if origin is run else origin.settings, at)
-    chosen = (
-        data_of(run or origin) if sources is None else [Source.of(source) for source in sources]
+    config = resolve_config(
+        config, None, ablations, overrides, resumed=run, origin=origin, on_note=on_note
     )
+    _require_same_model(origin, config)
+    which = "latest" if origin is run else checkpoint
+    require_saved_sizes(origin, config if origin is run else origin.settings, which)
+    sources = data_of(run or origin) if datasets is None else to_sources(datasets)
     schema = Schema.from_json(origin.about["schema"])
     seen, _ = spaces_of(origin)
     if run is not None:
-        chosen = restore_sources(run, chosen)
-    for source in chosen:
+        sources = restore_sources(run, sources)
+    for source in sources:
         names = f"The model of {origin.path} and {source.dataset.path}"
         require_fit(seen, source.dataset.schema, names)
-    require_same_spaces(chosen, seen.obs)
+    require_same_spaces(sources, seen.obs)
     seed = int(resolve_resumed(run, "seed", seed, 0))
-    sampler = make_sampler(settings.data, chosen, seed)
-    saved = origin.checkpoints.load(at)
+    sampler = make_sampler(config.data, sources, seed)
+    saved = origin.checkpoints.load(which)
     if run is not None and origin is not run:
         _require_same_weights(run, saved)
     torch.manual_seed(seed)
-    model = frozen_model(settings, schema, saved, torch.device(device))
-    stage = PolicyStage(settings, schema, model)
-    if test is not None:
-        dice = [test.seed, EVALUATION]
+    model = frozen_model(config, schema, saved, torch.device(device))
+    trainer = PolicyTrainer(config, schema, model)
+    env_task, env = None, None
+    if episodes:
+        note = "There will be no test in the real task"
+        env_task = task_or_none(task, origin.about, model_run, trust_env, on_note, note)
+    if env_task is not None:
+        env = EnvSetup(env_task, seed, workers, timeout, stop, on_message=on_message)
+        if env_task.time_limit is None:
+            on_note(
+                f"{env_task.task} has no time limit: test episodes are cut at the length of the "
+                "longest episode of the data."
+            )
         policy = ActorPolicy(
             model,
-            stage.trainer.behavior,
+            trainer.actor_critic,
             schema,
-            observations=stage.observations,
+            observations=trainer.observations,
             sample=False,
-            seed=dice,
+            seed=[seed, EVALUATION],
         )
-        spaces = schema_of(test.task)
-        tested = test.with_limit_of(chosen)
-        stage.examine = lambda: run_eval(tested, spaces, policy, episodes)
+        trainer.test = partial(
+            run_eval, env.with_limit_of(sources), schema_of(env_task), policy, episodes
+        )
     about = {
         "seed": seed,
-        "data": [identity(source) for source in chosen],
+        "data": [identity(source) for source in sources],
         "schema": schema.to_json(),
         "env": dict(origin.about["env"]),
         "model": {"run": str(model_run), "step": saved.step, "hash": saved.hash},
     }
-    begun = run or Run.create(out, "policy", settings, about)
     if run is None:
-        for name, (old, new) in origin.settings.diff(settings).items():
+        for name, (old, new) in origin.settings.diff(config).items():
             on_note(f"{name} is {new}; it was {old}.")
-    loop = Loop(begun, settings, stage, sampler, Callbacks(on_progress, stop, on_note))
-    train(loop, begun, steps, resumed=run is not None)
-    if begun.step >= steps:
-        store_baselines(begun, chosen, test)
-    return begun
+    resumed, run = run is not None, run or Run.create(out, "policy", config, about)
+    loop = Loop(run, config, trainer, sampler, Callbacks(on_progress, stop, on_note))
+    with run_lock(run, lambda: resumed or loop.updates > 0):
+        if resumed:
+            loop.resume()
+        run.append_command()
+        loop.run(updates)
+    if run.step >= updates:
+        store_baselines(run, sources, env)
+    return run
 
 
 def model_of(path: Path) -> Run:
-    """A run with a world model in it."""
+    """The run at a path; raises unless it has a checkpoint of a world model."""
     run = Run(path)
     if run.kind not in HAS_MODEL:
         raise RunError(f"{path} is a {run.kind} run, without a world model.", "wmtk train-model")
@@ -142,8 +203,8 @@ def model_of(path: Path) -> Run:
 
 
 def data_of(run: Run) -> list[Source]:
-    """The data that a run was trained on, at the versions it had; its replay as it is now."""
-    found = []
+    """The data of a run at the versions that it was trained on, and its replay as it is now."""
+    sources = []
     for item in run.about["data"]:
         try:
             dataset = Dataset.open(item["path"], version=item["version"])
@@ -160,10 +221,10 @@ def data_of(run: Run) -> list[Source]:
                 "was there before.",
                 "Name the datasets to start from after the run.",
             )
-        found.append(source)
+        sources.append(source)
     if run.kind == "online" and has_replay(run.path):
-        found.append(Source(open_replay(run.path)))
-    return found
+        sources.append(Source(open_replay(run.path)))
+    return sources
 
 
 def _require_same_model(origin: Run, settings: TrainingConfig) -> None:
@@ -177,7 +238,7 @@ def _require_same_model(origin: Run, settings: TrainingConfig) -> None:
 
 
 def _require_same_weights(run: Run, saved: Checkpoint) -> None:
-    """A run that has no checkpoint yet takes the model again, but not another one."""
+    """Refuse another model for a run that was started, but has no checkpoint yet."""
     recorded: Mapping[str, Any] = run.about["model"]
     if recorded["hash"] != saved.hash:
         raise RunError(
@@ -190,7 +251,7 @@ def _require_same_weights(run: Run, saved: Checkpoint) -> None:
 def frozen_model(
     config: TrainingConfig, schema: Schema, saved: Checkpoint, device: torch.device
 ) -> WorldModel:
-    """The world model of a checkpoint, which nobody is to train."""
+    """The world model of a checkpoint, with weights that need no gradient."""
     codec = ActionCodec(schema.action)
     config = resolve_precision(config, device)
     specs = config.data.observations(schema).specs
@@ -200,63 +261,3 @@ def frozen_model(
     with checkpoint_errors(saved.path):
         restore_world_model(model, saved.tensors)
     return model
-
-
-class PolicyStage:
-    """A policy trainer that starts from a model's states of recorded data."""
-
-    interrupted = False
-
-    def __init__(self, config: TrainingConfig, schema: Schema, model: WorldModel) -> None:
-        self._model = model
-        self._codec = ActionCodec(schema.action)
-        self.observations = config.data.observations(schema)
-        self.trainer = PolicyTrainer(config.behavior, model, actions_of(schema.action))
-        # Plays a test at the end; None if it was interrupted.
-        self.examine: Callable[[], EvalReport | None] | None = None
-
-    @torch.no_grad()
-    def see(self, batch: Batch) -> tuple[Inputs, State]:
-        """A batch as tensors, and the states that the model takes its rows for."""
-        device = next(self._model.parameters()).device
-        inputs = to_inputs(batch, self.observations, self._codec, device)
-        return inputs, self._model.observe(inputs)
-
-    def learn(self, inputs: Inputs, post: State, step: int) -> Mapping[str, Tensor]:
-        """One gradient step from states (B, T, …) that somebody has found already."""
-        return self.trainer.learn(post, inputs, step)
-
-    def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
-        return self.learn(*self.see(batch), step)
-
-    def report(self, metrics: Mapping[str, Tensor]) -> Report:
-        values = self.trainer.report([metrics])
-        shown = {
-            "imagined return": values.get("imagined/return", values["imagined/reward"]),
-            "value": values["critic/value"],
-            "entropy": values["entropy/actor"],
-        }
-        values |= {f"lr/{name}": rate for name, rate in self.trainer.rates.items()}
-        return Report({f"train/{name}": value for name, value in values.items()}, shown)
-
-    def look(
-        self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
-    ) -> float | None:
-        self.interrupted = False
-        if last and self.examine is not None:
-            report = self.examine()
-            self.interrupted = report is None
-            if report is not None:
-                log.scalars(step, scores(report))
-        return None
-
-    def advice(self) -> str:
-        rates = self.trainer.rates.items()
-        return " ".join(f"--set behavior.{name}.lr={rate / 3:.1g}" for name, rate in rates)
-
-    def tensors(self) -> dict[str, Tensor]:
-        return module_state("model", self._model) | self.trainer.tensors()
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        restore_world_model(self._model, tensors)
-        self.trainer.restore(tensors)

@@ -1,22 +1,28 @@
-"""Updates of an actor and its critic: the object that `train-policy` and the online agent share."""
+"""Training of actors and critics in imagination, in `train_policy` and in `online`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from wmtk.agent.actor_networks import ENSEMBLE, EXPLORER, TASK
+from wmtk.agent.batch_tensors import ActionCodec, to_inputs
+from wmtk.agent.compat import restore_world_model
+from wmtk.collecting import EvalReport
+from wmtk.datasets import Batch, Schema
 from wmtk.errors import RunError
-from wmtk.models.actions import Actions
+from wmtk.models.actions import actions_of
 from wmtk.models.actor_critic import ActorCritic, Objective
 from wmtk.models.ensemble import Ensemble, novelty, penalized
 from wmtk.models.imagination import StartStates, Trajectory
 from wmtk.models.rssm import State
 from wmtk.models.schedules import value
 from wmtk.models.world_model import Inputs, WorldModel
+from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.state_dict import (
     load_count,
     load_module_state,
@@ -24,57 +30,121 @@ from wmtk.runs.state_dict import (
     module_state,
     optimizer_state,
 )
-from wmtk.runs.training_config import BehaviorConfig
+from wmtk.runs.training_config import BehaviorConfig, TrainingConfig
 from wmtk.training.ensemble_trainer import EnsembleTrainer
 from wmtk.training.health import require_finite
+from wmtk.training.loop import EvalOutcome, Report, Update
 from wmtk.training.optim import Optimizer
+from wmtk.training.run_eval import eval_metrics
+
+
+@dataclass
+class _Learner:
+    """An actor with its critics and their optimizers."""
+
+    actor_critic: ActorCritic
+    actor: Optimizer
+    critic: Optimizer
+    updates: int = 0
 
 
 class PolicyTrainer:
-    """An actor and a critic with their optimizers, for the states of a world model.
+    """Actors and critics with their optimizers, for the states of a world model.
 
-    The model is only looked at: it may be frozen, or be trained by someone else in between. Where
-    the settings ask for it, an ensemble learns how far the data goes, and a second actor explores.
+    The world model is not changed: its weights are frozen, or another trainer updates them. With
+    `behavior.penalty` or `behavior.explore` an ensemble is trained as well, and with the latter a
+    second actor, the explorer. `evaluate` calls `test`, if that is set, after the last update.
     """
 
-    def __init__(self, config: BehaviorConfig, model: WorldModel, actions: Actions) -> None:
-        self.config, self.model, self.actions = config, model, actions
-        self._task = _Learner(TASK, config, model, actions)
-        self._ensemble = self._explorer = None
-        if config.penalty or config.explore:
-            sizes = config.layers, config.units
-            self._ensemble = EnsembleTrainer(config.ensemble, model, actions.size, *sizes)
-        if config.explore:
-            self._explorer = _Learner(EXPLORER, config, model, actions)
+    def __init__(self, config: TrainingConfig, schema: Schema, model: WorldModel) -> None:
+        self.config: BehaviorConfig = config.behavior
+        self.model, self.actions = model, actions_of(schema.action)
+        self.observations = config.data.observations(schema)
+        self.device = next(model.parameters()).device
+        self.test: Callable[[], EvalReport | None] | None = None  # None if it was interrupted
+        self._codec = ActionCodec(schema.action)
+        self._learners = {TASK: self._make_learner()}
+        self._ensemble: EnsembleTrainer | None = None
+        if self.config.penalty or self.config.explore:
+            sizes = self.config.layers, self.config.units
+            self._ensemble = EnsembleTrainer(self.config.ensemble, model, self.actions.size, *sizes)
+        if self.config.explore:
+            self._learners[EXPLORER] = self._make_learner()
+
+    def _make_learner(self) -> _Learner:
+        config = self.config
+        network = ActorCritic(self.model.rssm.feat_size, self.actions, config.layers, config.units)
+        network = network.to(self.device)
+        return _Learner(
+            network,
+            Optimizer(config.actor, network.actor.parameters()),
+            Optimizer(config.critic, network.critic.parameters()),
+        )
 
     @property
-    def behavior(self) -> ActorCritic:
-        """The actor of the task, and its critics."""
-        return self._task.behavior
+    def actor_critic(self) -> ActorCritic:
+        """The actor of the task and its critics."""
+        return self._learners[TASK].actor_critic
 
     @property
     def explorer(self) -> ActorCritic | None:
-        """The actor that goes where the ensemble disagrees, and its critics."""
-        return None if self._explorer is None else self._explorer.behavior
+        """The actor that is rewarded by disagreement, and its critics."""
+        learner = self._learners.get(EXPLORER)
+        return learner.actor_critic if learner else None
 
     @property
     def ensemble(self) -> Ensemble | None:
-        """The predictors that tell how far the data goes."""
-        return None if self._ensemble is None else self._ensemble.ensemble
+        """The one-step predictors whose disagreement measures what the data does not cover."""
+        return self._ensemble.ensemble if self._ensemble else None
 
-    def starts(self, post: State, inputs: Inputs) -> StartStates:
-        """States (B, T, …) of a batch to imagine from: rows that are no padding, all or some."""
+    def inputs(self, batch: Batch) -> Inputs:
+        """The batch as tensors on the device of the world model."""
+        return to_inputs(batch, self.observations, self._codec, self.device)
+
+    # --- updates ---
+
+    def update(self, inputs: Inputs, step: int, post: State | None = None) -> Update:
+        """One gradient step of every network; `step` counts from 1.
+
+        `post` are the posterior states (B, T, …) of the batch, if they are known already.
+        """
+        if post is None:
+            with torch.no_grad():
+                post = self.model.observe(inputs)
+        metrics = self._ensemble.update(post, inputs, step) if self._ensemble else {}
+        starts, objective = self.start_states(post, inputs), self.objective(step)
+        for name, learner in self._learners.items():
+            network = learner.actor_critic
+            if learner.updates % self.config.target_update_every == 0:
+                network.renew_slow()
+            learner.updates += 1
+            trajectory = network.imagine(self.model, starts, objective)
+            reward, extra = self._reward(name, trajectory)
+            actor_loss, critic_loss, values = network.losses(trajectory, objective, reward)
+            values |= extra
+            require_finite(step, values, {}, network)
+            norms = {
+                "gradient/actor": learner.actor.update(actor_loss, step),
+                "gradient/critic": learner.critic.update(critic_loss, step),
+            }
+            require_finite(step, norms, {}, network)
+            prefix = _prefix(name, "/")
+            metrics |= {f"{prefix}{key}": x for key, x in {**values, **norms}.items()}
+        return Update(post, metrics)
+
+    def start_states(self, post: State, inputs: Inputs) -> StartStates:
+        """States (N, …) to imagine from: all rows of a batch (B, T, …) without padding, or N."""
         rows = inputs.mask.nonzero()  # (N, 2)
-        wanted = self.config.imagination_starts
-        if wanted is not None and wanted < len(rows):
-            rows = rows[torch.randperm(len(rows), device=rows.device)[:wanted]]
+        count = self.config.imagination_starts
+        if count is not None and count < len(rows):
+            rows = rows[torch.randperm(len(rows), device=rows.device)[:count]]
         b, t = rows.unbind(-1)
-        # Ends of episodes too: the critic has to know that nothing comes after them.
+        # The ends of episodes are included: the critic learns that no reward follows them.
         discount = self.model.config.discount * (1 - inputs.terminal[b, t].float())
         return StartStates(State(*(part.detach()[b, t] for part in post)), discount)
 
     def objective(self, step: int) -> Objective:
-        """What the settings say at a step."""
+        """The values of all schedules at an update."""
         config = self.config
         rho = float(self.actions.discrete) if config.reinforce_mix is None else config.reinforce_mix
         return Objective(
@@ -85,124 +155,99 @@ class PolicyTrainer:
             long_term_entropy=config.long_term_entropy,
         )
 
-    def learn(self, post: State, inputs: Inputs, step: int) -> dict[str, Tensor]:
-        """One gradient step of everything from a batch's states (B, T, …); what to log."""
-        metrics = {} if self._ensemble is None else self._ensemble.update(post, inputs, step)
-        return metrics | self.update(self.starts(post, inputs), step)
-
-    def update(self, starts: StartStates, step: int) -> dict[str, Tensor]:
-        """One gradient step of each actor and critic; what to log. The ensemble stays as it is."""
-        objective = self.objective(step)
-        metrics = self._task.update(starts, objective, step, self._penalized)
-        if self._explorer is not None:
-            metrics |= self._explorer.update(starts, objective, step, self._novel)
-        return metrics
-
-    def _penalized(self, dream: Trajectory) -> tuple[Tensor, dict[str, Tensor]]:
-        if not self.config.penalty:
-            return dream.reward, {}
-        doubt = self._doubt(dream)
-        metrics = {"disagreement/imagined": doubt.detach().mean()}
-        return penalized(dream, doubt, self.config.penalty), metrics
-
-    def _novel(self, dream: Trajectory) -> tuple[Tensor, dict[str, Tensor]]:
-        doubt = self._doubt(dream)
-        return novelty(dream, doubt), {"disagreement/imagined": doubt.detach().mean()}
-
-    def _doubt(self, dream: Trajectory) -> Tensor:
+    def _reward(self, name: str, trajectory: Trajectory) -> tuple[Tensor, dict[str, Tensor]]:
+        """The rewards (H, N) that an actor is trained on, and metrics."""
+        if name == TASK and not self.config.penalty:
+            return trajectory.reward, {}
         assert self._ensemble is not None, self.config
-        return self._ensemble.judge(dream)
+        disagreement = self._ensemble.ensemble.judge(trajectory)  # (H, N)
+        metrics = {"disagreement/imagined": disagreement.detach().mean()}
+        if name == EXPLORER:
+            return novelty(trajectory, disagreement), metrics
+        return penalized(trajectory, disagreement, self.config.penalty), metrics
 
-    def report(self, metrics: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
-        """The metrics of one update or the mean of several."""
-        return {name: fmean(float(m[name]) for m in metrics) for name in metrics[0]}
+    # --- metrics ---
+
+    def report(self, metrics: Mapping[str, Tensor]) -> Report:
+        """The metrics of an update with the learning rates."""
+        values = {name: float(x) for name, x in metrics.items()}
+        summary = {
+            "imagined return": values.get("imagined/return", values["imagined/reward"]),
+            "value": values["critic/value"],
+            "entropy": values["entropy/actor"],
+        }
+        return Report(values | {f"lr/{name}": lr for name, lr in self.lrs.items()}, summary)
 
     @property
-    def rates(self) -> dict[str, float]:
+    def lrs(self) -> dict[str, float]:
         """The learning rates of the last update."""
-        learners = {"actor": self._task.actor, "critic": self._task.critic}
-        if self._ensemble is not None:
-            learners["ensemble"] = self._ensemble.optimizer
-        return {name: float(x.adam.param_groups[0]["lr"]) for name, x in learners.items()}
+        learner = self._learners[TASK]
+        optimizers = {"actor": learner.actor, "critic": learner.critic}
+        if self._ensemble:
+            optimizers["ensemble"] = self._ensemble.optimizer
+        return {name: optimizer.lr for name, optimizer in optimizers.items()}
+
+    def evaluate(
+        self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
+    ) -> EvalOutcome:
+        """Run the test episodes after the last update, if there are any."""
+        if not last or self.test is None:
+            return EvalOutcome()
+        report = self.test()
+        if report is not None:
+            log.scalars(step, eval_metrics(report))
+        return EvalOutcome(interrupted=report is None)
+
+    def recovery_overrides(self) -> dict[str, Any]:
+        """A third of each learning rate."""
+        return {f"behavior.{name}.lr": float(f"{lr / 3:.1g}") for name, lr in self.lrs.items()}
+
+    # --- saving ---
 
     @property
     def modules(self) -> dict[str, nn.Module]:
-        """The networks that are trained, by the names under which they are saved."""
-        found = {TASK: self.behavior, ENSEMBLE: self.ensemble, EXPLORER: self.explorer}
-        return {name: module for name, module in found.items() if module is not None}
+        """The networks that are trained, by the prefix of their tensors."""
+        modules = {TASK: self.actor_critic, ENSEMBLE: self.ensemble, EXPLORER: self.explorer}
+        return {name: module for name, module in modules.items() if module is not None}
 
-    @property
-    def _parts(self) -> dict[str, _Learner | EnsembleTrainer]:
-        parts = {TASK: self._task, ENSEMBLE: self._ensemble, EXPLORER: self._explorer}
-        return {name: part for name, part in parts.items() if part is not None}
+    def state_dict(self) -> dict[str, Tensor]:
+        """All weights, including those of the world model, and the states of the optimizers."""
+        tensors = module_state("model", self.model)
+        for name, learner in self._learners.items():
+            prefix = f"adam/{_prefix(name, '_')}"
+            tensors |= module_state(name, learner.actor_critic)
+            tensors |= optimizer_state(f"{prefix}actor", learner.actor.adam)
+            tensors |= optimizer_state(f"{prefix}critic", learner.critic.adam)
+            tensors[f"{name}_updates"] = torch.tensor(learner.updates)
+        return tensors | (self._ensemble.state_dict() if self._ensemble else {})
 
-    def tensors(self) -> dict[str, Tensor]:
-        return {k: v for part in self._parts.values() for k, v in part.tensors().items()}
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on with what was saved."""
-        found = self.take_over(tensors)
-        if missing := [name for name in self._parts if name not in found]:
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Continue with saved weights and optimizers, including those of the world model."""
+        restore_world_model(self.model, tensors)
+        loaded = self.load_pretrained(tensors)
+        if missing := [name for name in self.modules if name not in loaded]:
             raise RunError(
-                f"What was saved has no {missing[0]}, which these settings need.",
-                "Start a new run: behavior.penalty and behavior.explore cannot begin later.",
+                f"The checkpoint has no {missing[0]}, which these settings need.",
+                "Start a new run: behavior.penalty and behavior.explore cannot be added later.",
             )
 
-    def take_over(self, tensors: Mapping[str, Tensor]) -> set[str]:
-        """Go on with those parts that were saved; which they are."""
-        there = {name for name in self._parts if any(k.startswith(f"{name}/") for k in tensors)}
-        for name in there:
-            self._parts[name].restore(tensors)
-        return there
-
-
-Judge = Callable[[Trajectory], tuple[Tensor, dict[str, Tensor]]]  # rewards (H, N), and what to log
-
-
-class _Learner:
-    """One actor with its critics and their optimizers."""
-
-    def __init__(
-        self, name: str, config: BehaviorConfig, model: WorldModel, actions: Actions
-    ) -> None:
-        self._name, self._config, self._model = name, config, model
-        behavior = ActorCritic(model.rssm.feat_size, actions, config.layers, config.units)
-        self.behavior = behavior.to(next(model.parameters()).device)
-        self.actor = Optimizer(config.actor, self.behavior.actor.parameters())
-        self.critic = Optimizer(config.critic, self.behavior.critic.parameters())
-        self._updates = 0
-
-    def update(
-        self, starts: StartStates, objective: Objective, step: int, judge: Judge
-    ) -> dict[str, Tensor]:
-        if self._updates % self._config.target_update_every == 0:
-            self.behavior.renew_slow()
-        self._updates += 1
-        dream = self.behavior.imagine(self._model, starts, objective)
-        reward, judged = judge(dream)
-        actor_loss, critic_loss, metrics = self.behavior.losses(dream, objective, reward)
-        metrics |= judged
-        require_finite(step, metrics, {}, self.behavior)
-        metrics["gradient/actor"] = self.actor.update(actor_loss, step)
-        metrics["gradient/critic"] = self.critic.update(critic_loss, step)
-        norms = {name: metrics[name] for name in ("gradient/actor", "gradient/critic")}
-        require_finite(step, norms, {}, self.behavior)
-        return {f"{self._prefix('/')}{name}": value for name, value in metrics.items()}
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {
-            **module_state(self._name, self.behavior),
-            **optimizer_state(f"adam/{self._prefix('_')}actor", self.actor.adam),
-            **optimizer_state(f"adam/{self._prefix('_')}critic", self.critic.adam),
-            f"{self._name}_updates": torch.tensor(self._updates),
+    def load_pretrained(self, tensors: Mapping[str, Tensor]) -> set[str]:
+        """Start with those of the trained networks that were saved; returns their prefixes."""
+        loaded = {
+            name for name in self.modules if any(key.startswith(f"{name}/") for key in tensors)
         }
+        for name, learner in self._learners.items():
+            if name in loaded:
+                prefix = f"adam/{_prefix(name, '_')}"
+                load_module_state(name, learner.actor_critic, tensors)
+                load_optimizer_state(f"{prefix}actor", learner.actor.adam, tensors)
+                load_optimizer_state(f"{prefix}critic", learner.critic.adam, tensors)
+                learner.updates = load_count(f"{name}_updates", tensors)
+        if self._ensemble and ENSEMBLE in loaded:
+            self._ensemble.load_state_dict(tensors)
+        return loaded
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        load_module_state(self._name, self.behavior, tensors)
-        load_optimizer_state(f"adam/{self._prefix('_')}actor", self.actor.adam, tensors)
-        load_optimizer_state(f"adam/{self._prefix('_')}critic", self.critic.adam, tensors)
-        self._updates = load_count(f"{self._name}_updates", tensors)
 
-    def _prefix(self, end: str) -> str:
-        """What tells its names from those of the task's."""
-        return "" if self._name == TASK else f"{self._name}{end}"
+def _prefix(name: str, separator: str) -> str:
+    """The prefix of an actor's metrics and optimizers; empty for the actor of the task."""
+    return "" if name == TASK else f"{name}{separator}"

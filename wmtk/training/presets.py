@@ -1,7 +1,7 @@
 """Named settings: the paper's agents, a small one, and the paper's ablations.
 
 A preset is a set of changes to the defaults, which are the paper's for Atari; an ablation is a
-set of changes to a preset. docs/dreamerv2.md says where each number comes from.
+set of changes to a preset. docs/dreamerv2.md gives the source of each number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wmtk.runs.training_config import TrainingConfig
 
 Changes = Mapping[str, Any]
 
-# The paper's agents were trained with Keras, which places Adam's ε in another way than torch.
+# Keras, with which the paper's agents were trained, adds Adam's ε at another place than torch.
 _PAPER: Changes = {
     f"{name}.eps_before_correction": True
     for name in ("optimizer", "behavior.actor", "behavior.critic", "behavior.ensemble")
@@ -28,7 +28,7 @@ _DMC: Changes = {
     "model.kl_scale": 1.0,
     "model.free_nats": 1.0,
     "model.discount": 0.99,
-    "model.discount_scale": 0.0,  # episodes only end by their time limit
+    "model.discount_scale": 0.0,  # episodes end at their time limit only
     "optimizer.lr": 3e-4,
     "behavior.reinforce_mix": 0.0,
     "behavior.entropy": 1e-4,
@@ -41,6 +41,8 @@ _DMC: Changes = {
 }
 
 _ATARI: Changes = {**_PAPER, "model.reward_transform": "tanh"}
+
+DEFAULT_PRESET = "tiny"  # of the training functions and of the command line
 
 PRESETS: Mapping[str, Changes] = {
     "atari": _ATARI,
@@ -55,10 +57,10 @@ PRESETS: Mapping[str, Changes] = {
         "model.rssm.hidden": 128,
         "model.rssm.stoch": 32,
         "model.rssm.classes": 16,
-        # The small games are decided within some twenty steps, and a critic that looks further than
-        # that is less sure of them.
+        # An episode of the small games is decided within about 20 steps; values over longer
+        # horizons have more variance.
         "model.discount": 0.95,
-        # At such a rate codes may be stuck before decoders know what the background looks like.
+        # At this learning rate codes may get stuck before decoders reproduce the background.
         "model.start_at_mean": True,
         "optimizer.lr": 1e-3,
         "optimizer.warmup": 300,
@@ -68,7 +70,7 @@ PRESETS: Mapping[str, Changes] = {
         "behavior.reinforce_mix": None,
         "behavior.actor.lr": 3e-4,
         "behavior.critic.lr": 3e-4,
-        # Many small updates: for the same time on two cores they teach as much as few large ones.
+        # On two cores, many small updates learn as much per hour as few large ones.
         "data.batch_size": 5,
         "data.length": 8,
         "online.prefill": 1000,
@@ -80,11 +82,11 @@ PRESETS: Mapping[str, Changes] = {
     },
 }
 
-ANNEALED = 2_500_000  # agent steps over which the paper's schedules go
+ANNEALED = 2_500_000  # agent steps of the paper's schedules
 
 
 def _schedules(every: float) -> Changes:
-    """The schedules in updates, where there is one every so many agent steps."""
+    """The paper's schedules in updates, of which there is one per `every` agent steps."""
     steps = max(round(ANNEALED / every), 1)
     return {
         "behavior.entropy": {"start": 3e-3, "end": 3e-4, "steps": steps},
@@ -92,7 +94,7 @@ def _schedules(every: float) -> Changes:
     }
 
 
-# What depends on `online.train_every` is a function of it.
+# Ablations that depend on `online.train_every` are functions of it.
 ABLATIONS: Mapping[str, Changes | Callable[[float], Changes]] = {
     "no-layer-norm": {"model.rssm.layer_norm": False},
     "no-reward-gradients": {"model.reward_gradients": False},
@@ -110,7 +112,7 @@ ABLATIONS: Mapping[str, Changes | Callable[[float], Changes]] = {
 _T = TypeVar("_T")
 
 
-def _named(what: str, known: Mapping[str, _T], name: str) -> _T:
+def _lookup(what: str, known: Mapping[str, _T], name: str) -> _T:
     if name not in known:
         hint = f"{nearest(name, known)} There are: {', '.join(known)}."
         raise ConfigError(f"There is no {what} {name!r}.", hint.strip())
@@ -118,24 +120,24 @@ def _named(what: str, known: Mapping[str, _T], name: str) -> _T:
 
 
 def training_config(
-    preset: str = "atari", ablations: Sequence[str] = (), overrides: Changes | None = None
+    preset: str = DEFAULT_PRESET, ablations: Sequence[str] = (), overrides: Changes | None = None
 ) -> TrainingConfig:
     """A preset with ablations and single settings applied, in this order."""
-    config = TrainingConfig(preset=preset).override(_named("preset", PRESETS, preset))
+    config = TrainingConfig(preset=preset).override(_lookup("preset", PRESETS, preset))
     return with_overrides(config, ablations, overrides or {})
 
 
 def with_preset(stored: TrainingConfig, preset: str) -> tuple[TrainingConfig, list[str]]:
-    """The settings of a run under a preset, and which of them are not the preset's.
+    """The settings of a run with another preset, and the names of those that differ from it.
 
-    What was set beside the run's own preset stays as it is. Of settings without a preset (of
-    older runs, or made in Python) all stay.
+    Settings that differ from the run's own preset are kept. Of settings without a preset (of
+    older runs, or made in Python) all are kept.
     """
     config = training_config(preset)
     if stored.preset is None or stored.preset not in PRESETS:
         return stored, list(stored.changes_from(config))
-    given = stored.changes_from(training_config(stored.preset))
-    return config.override(given), list(given)
+    kept = stored.changes_from(training_config(stored.preset))
+    return config.override(kept), list(kept)
 
 
 def with_overrides(
@@ -143,11 +145,11 @@ def with_overrides(
 ) -> TrainingConfig:
     """Settings with ablations and single settings applied, in this order."""
     if "preset" in overrides:
-        raise ConfigError("A preset is no single setting.", "Choose one with --preset.")
-    # An ablation goes by the pace that is in use in the end, though single settings come after it.
-    pace = {name: new for name, new in overrides.items() if name.partition(".")[0] == "online"}
+        raise ConfigError("A preset is not a setting.", "Choose one with the argument preset.")
+    # Ablations depend on the final pace, although overrides are applied after them.
+    pace = {name: value for name, value in overrides.items() if name.partition(".")[0] == "online"}
     every = config.override(pace).online.train_every
     for name in ablations:
-        ablation = _named("ablation", ABLATIONS, name)
+        ablation = _lookup("ablation", ABLATIONS, name)
         config = config.override(ablation(every) if callable(ablation) else ablation)
     return config.override(overrides)

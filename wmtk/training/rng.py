@@ -1,4 +1,4 @@
-"""Random numbers that belong to one of several who draw in turns."""
+"""Independent random states for trainers that take turns."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from wmtk.runs.state_dict import fork_rng, load_rng_state, rng_state
 
 
 class RngState:
-    """Goes on where it stopped, whatever others have drawn in between."""
+    """A state of torch's generators that continues where it stopped.
+
+    It starts with the current state of the generators.
+    """
 
     def __init__(self) -> None:
-        """Begins where torch's generators are now."""
         self._state = rng_state()
 
     @contextmanager
-    def drawn(self) -> Iterator[None]:
-        """Within, torch's generators are this stream."""
+    def active(self) -> Iterator[None]:
+        """Within, torch's generators continue this state."""
         load_rng_state(self._state)
         yield
         self._state = rng_state()
 
-    def tensors(self, name: str) -> dict[str, Tensor]:
+    def state_dict(self, name: str) -> dict[str, Tensor]:
+        """The states of all generators, by names that contain `name`."""
         return {f"stream/{name}/{key}": state for key, state in self._state.items()}
 
-    def restore(self, name: str, tensors: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, name: str, tensors: Mapping[str, Tensor]) -> None:
+        """Continue with saved states."""
         start = f"stream/{name}/"
         saved = {key.removeprefix(start): x for key, x in tensors.items() if key.startswith(start)}
         with fork_rng():
-            load_rng_state(saved)  # raises if they are no states
+            load_rng_state(saved)  # raises if they are invalid
         self._state |= saved

@@ -1,4 +1,4 @@
-"""EnvSetup the task with the policy as it is, to see how good it has become."""
+"""Evaluation episodes of a training run, and their metrics."""
 
 from __future__ import annotations
 
@@ -12,66 +12,59 @@ from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Schema
 from wmtk.scores import summarize_returns
 
-ENVS = 10  # that play side by side at most
+ENVS = 10  # most environments that run in parallel
 CONFIRMATION = int.from_bytes(b"confirm")
 
 
 def run_eval(
-    playing: EnvSetup,
+    env: EnvSetup,
     schema: Schema,
     policy: ActorPolicy,
     episodes: int,
     seed: int | None = None,
 ) -> EvalReport | None:
-    """Play episodes, by default those of the run's seed each time; None if told to stop.
+    """Evaluate a policy, including its critic; returns None if a stop was requested meanwhile.
 
-    What the critic expects of them is asked as well.
+    By default every call uses the run's seed, so that all evaluations have the same episodes.
     """
 
-    def watch(_: RolloutProgress) -> None:
-        if playing.stop():
+    def require_running(_: RolloutProgress) -> None:
+        if env.stop():
             raise KeyboardInterrupt
 
     report = evaluate_policy(
-        playing.task,
+        env.task,
         policy,
         episodes=episodes,
-        seed=playing.seed if seed is None else seed,
+        seed=env.seed if seed is None else seed,
         envs=min(episodes, ENVS),
-        workers=playing.workers,
-        timeout=playing.timeout,
+        workers=env.workers,
+        timeout=env.timeout,
         schema=schema,
         introspector=ActorIntrospector(policy),
-        max_episode_steps=playing.max_episode_steps,
-        on_progress=watch,
-        on_message=playing.on_message,
+        max_episode_steps=env.max_episode_steps,
+        on_progress=require_running,
+        on_message=env.on_message,
     )
     return None if report.interrupted else report
 
 
 def confirmation_seed(seed: int, step: int) -> int:
-    """The seed of the second set of episodes that a new best score is confirmed by."""
+    """The seed of the episodes that confirm a new best score."""
     return int(np.random.SeedSequence([seed, step, CONFIRMATION]).generate_state(1)[0])
 
 
-def confirmed(report: EvalReport) -> dict[str, float]:
-    """What to log of the second set of episodes of a test that beat the best one.
+def confirmation_metrics(report: EvalReport) -> dict[str, float]:
+    """Metrics of the second set of episodes, which is run after a best score.
 
-    The best of several means is too high by chance. The mean of episodes that had no part in the
-    choice is not, so that it is the score by which the best checkpoint is kept.
+    The highest of several means is biased upwards by selection. The mean of further episodes is
+    not, so that it is the score by which the best checkpoint is chosen.
     """
     return {"eval/confirmed": fmean(report.returns), **_interval("eval/confirmed", report)}
 
 
-def _interval(name: str, report: EvalReport) -> dict[str, float]:
-    summary = summarize_returns(report.returns)
-    if summary.low is None or summary.high is None:
-        return {}
-    return {f"{name}_low": summary.low, f"{name}_high": summary.high}
-
-
-def scores(report: EvalReport) -> dict[str, float]:
-    """What to log of an evaluation: returns, and what the critic expected beside what came."""
+def eval_metrics(report: EvalReport) -> dict[str, float]:
+    """Metrics of an evaluation: returns, and the critic's estimates beside discounted returns."""
     returns = report.returns
     return {
         "eval/episodes": len(returns),
@@ -84,3 +77,10 @@ def scores(report: EvalReport) -> dict[str, float]:
         "eval/imagined": fmean(report.predicted_returns),
         "eval/discounted": fmean(report.discounted_returns),
     }
+
+
+def _interval(name: str, report: EvalReport) -> dict[str, float]:
+    summary = summarize_returns(report.returns)
+    if summary.low is None or summary.high is None:
+        return {}
+    return {f"{name}_low": summary.low, f"{name}_high": summary.high}

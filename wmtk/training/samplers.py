@@ -1,15 +1,17 @@
-"""The data side of training: which windows are drawn from which episodes."""
+"""Samplers of training and held-out windows."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from wmtk.agent.open_loop_images import CONTEXT, HORIZON
 from wmtk.datasets import Batch, SequenceSampler, Source, all_of, split
 from wmtk.datasets.schema_match import require_fit
 from wmtk.errors import UsageError
 from wmtk.runs.training_config import DataConfig
 
+CANDIDATES = 8  # windows, the longest of which are drawn
 _MIB = 2**20
 
 
@@ -21,11 +23,11 @@ def make_sampler(
     val_fraction: float = 0.0,
     held_out: bool = False,
 ) -> SequenceSampler:
-    """A sampler over one side of the train/validation split of every source."""
-    chosen = [_side(source, val_fraction, held_out) for source in sources]
-    _require_episodes(sources, chosen)
+    """A sampler of the training side, or the held-out side, of every source."""
+    sides = [_side(source, val_fraction, held_out) for source in sources]
+    _require_episodes(sources, sides)
     return SequenceSampler(
-        chosen,
+        sides,
         batch_size=config.batch_size,
         length=config.length,
         seed=seed,
@@ -35,22 +37,29 @@ def make_sampler(
     )
 
 
+def image_batch(
+    config: DataConfig, sources: Sequence[Source], seed: int, fraction: float = 0.0
+) -> Batch:
+    """Windows for images of open-loop predictions, held out like those of `fixed_batches`."""
+    wide = config.override({"batch_size": CANDIDATES, "length": CONTEXT + HORIZON})
+    return fixed_batches(wide, sources, seed, fraction, 1)[0]
+
+
 def fixed_batches(
     config: DataConfig, sources: Sequence[Source], seed: int, fraction: float, count: int
 ) -> list[Batch]:
-    """The first batches of what is held out: always the same ones, so that losses compare.
+    """The first batches of the held-out side, which depend on nothing but the arguments.
 
-    With a fraction of 0, nothing is, and they are of what is learned.
+    With a fraction of 0 they are drawn from the training data.
     """
-    # They are drawn once: what is decoded on the way need not be kept.
-    frugal = config.override({"memory_mb": 0})
+    uncached = config.override({"memory_mb": 0})  # each window is drawn once
     held_out = fraction > 0
-    sampler = make_sampler(frugal, sources, seed, val_fraction=fraction, held_out=held_out)
+    sampler = make_sampler(uncached, sources, seed, val_fraction=fraction, held_out=held_out)
     return [sampler.sample(number) for number in range(count)]
 
 
 def require_same_spaces(sources: Sequence[Source], keys: Collection[str]) -> None:
-    """Refuse a mix of datasets that one model cannot see, by these keys, or act in."""
+    """Refuse datasets whose actions, or observations of these keys, differ."""
     first = sources[0].dataset
     for source in sources[1:]:
         other = source.dataset
@@ -60,7 +69,7 @@ def require_same_spaces(sources: Sequence[Source], keys: Collection[str]) -> Non
 
 
 def _side(source: Source, fraction: float, held_out: bool) -> Source:
-    """What the source selects, on one side of the split."""
+    """The selected episodes of a source on one side of the split."""
     side = split(fraction, held_out=held_out)
     return replace(source, select=all_of(source.select, side) if source.select else side)
 
@@ -83,7 +92,7 @@ def _require_episodes(sources: Sequence[Source], sides: Sequence[Source]) -> Non
 
 
 def require_window(length: int, sources: Sequence[Source]) -> None:
-    """Refuse data that does not fill a single window."""
+    """Refuse data with fewer rows than one window."""
     tables = [source.table() for source in sources]
     rows = sum(table.steps + len(table) for table in tables)
     if rows < length:

@@ -1,4 +1,4 @@
-"""Where the time goes."""
+"""Measurement of how the time of a process is spent."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from contextlib import contextmanager
 
 
 class Timer:
-    """Seconds spent in the named parts of a process, which do not overlap."""
+    """Seconds spent in named parts of a process, which do not overlap."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        self._began = time.monotonic()
-        self._under_way: tuple[str, float] | None = None  # a part, and when it began
+        self._start = time.monotonic()
+        self._active: tuple[str, float] | None = None  # name and start of the current part
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        began = time.monotonic()
-        self._under_way = name, began
+        """Add the time spent within to a part."""
+        start = time.monotonic()
+        self._active = name, start
         try:
             yield
         finally:
-            self._under_way = None
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - began
+            self._active = None
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
 
     @property
     def elapsed(self) -> float:
-        return time.monotonic() - self._began
+        """Seconds since the timer was made."""
+        return time.monotonic() - self._start
 
     def shares(self) -> dict[str, float]:
-        """Of all time so far, what each part took; the rest is `other`."""
+        """The share of each part in the elapsed time; the rest is `other`."""
         seconds = dict(self.seconds)
-        if self._under_way is not None:  # it may last long, as random play does
-            name, began = self._under_way
-            seconds[name] = seconds.get(name, 0.0) + time.monotonic() - began
-        whole = max(self.elapsed, 1e-9)
-        shares = {name: taken / whole for name, taken in seconds.items()}
+        if self._active is not None:  # it may take long, as random collection does
+            name, start = self._active
+            seconds[name] = seconds.get(name, 0.0) + time.monotonic() - start
+        total = max(self.elapsed, 1e-9)
+        shares = {name: part / total for name, part in seconds.items()}
         return shares | {"other": max(1 - sum(shares.values()), 0.0)}

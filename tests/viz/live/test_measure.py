@@ -42,7 +42,7 @@ def test_runs_are_measured_and_compared_while_one_is_played(
     config = training_config("tiny", overrides=SMALL)
     for number in range(2):
         source = [Source(Dataset.open(catch))]
-        train_model(source, tmp_path / f"run{number}", config, steps=1, seed=number)
+        train_model(source, tmp_path / f"run{number}", config, updates=1, seed=number)
     said = []  # by the command, whose random numbers are those of this process
     for number in range(2):
         few = ("--windows", 4, "--horizon", 6, "--json")

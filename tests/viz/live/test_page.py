@@ -268,7 +268,7 @@ def test_models_are_measured_and_compared(visit, serve, catch, tmp_path) -> None
     config = training_config("tiny", overrides=SMALL)
     for number in range(2):
         source = [Source(Dataset.open(catch))]
-        train_model(source, tmp_path / f"run{number}", config, steps=1, seed=number)
+        train_model(source, tmp_path / f"run{number}", config, updates=1, seed=number)
     runs = [_run(tmp_path / f"run{number}", "latest", "cpu", []) for number in range(2)]
     here = visit(serve(Catalog(runs, [_data(catch)])))
     here.page.get_by_role("tab", name="Models").click()

@@ -1,145 +1,165 @@
-"""A world model and a policy that learn in turns, from the same batches, and are examined."""
+"""A world model and a policy that are trained in turns, on the same batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from wmtk.agent.actor_policy import ActorPolicy
-from wmtk.datasets import Batch, Schema
+from wmtk.collecting import EvalReport, Policy, RandomPolicy
+from wmtk.collecting.env_setup import EnvSetup
+from wmtk.collecting.evaluator import EVALUATION
+from wmtk.datasets import Batch, Schema, Source
 from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
-from wmtk.runs.checkpoint import Checkpoint
 from wmtk.runs.metrics_log import MetricsLog
-from wmtk.runs.training_config import OnlineConfig, TrainingConfig
-from wmtk.training.loop import Report, Stage
-from wmtk.training.model_stage import ModelStage
+from wmtk.runs.training_config import TrainingConfig
+from wmtk.training.loop import EvalOutcome, Report, Update
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.policy_stage import PolicyStage
+from wmtk.training.online.progress import ProgressTracker
+from wmtk.training.policy_trainer import PolicyTrainer
 from wmtk.training.rng import RngState
+from wmtk.training.run_eval import confirmation_seed, run_eval
+from wmtk.training.samplers import image_batch
 from wmtk.training.timing import Timer
 
 
-class Agent:
-    """A world model with an actor and a critic inside of it, all of them still learning.
+class AgentTrainer:
+    """The trainers of a world model and of a policy, one after the other on each batch.
 
-    Each of the two trainings draws its random numbers from a stream of its own: either does what
-    it would do without the other.
+    Each of them has random states of its own, so that it computes the same as without the other.
     """
 
     def __init__(
         self, config: TrainingConfig, schema: Schema, seed: int, device: torch.device
     ) -> None:
         self.schema = schema
+        self._config, self._timer = config.online, Timer()
         torch.manual_seed(seed)
         self.model = ModelTrainer(config, schema, device)
-        self.streams = {"model": RngState()}
-        self.policy = PolicyStage(config, schema, self.model.model)
-        self.streams["behavior"] = RngState()
+        self._rng = {"model": RngState()}
+        self.policy = PolicyTrainer(config, schema, self.model.model)
+        self._rng["behavior"] = RngState()
 
-    def take_over(self, saved: Checkpoint) -> None:
-        """Begin with the networks of another run: its model, and its policy if it has one."""
-        self.model.take_over(saved.tensors)
-        self.policy.trainer.take_over(saved.tensors)
+    def connect(
+        self, env: EnvSetup, data: Sequence[Source], tracker: ProgressTracker, timer: Timer
+    ) -> None:
+        """Set the environment and the data of evaluations."""
+        self._env, self._data, self._tracker, self._timer = env, data, tracker, timer
+        self.model.image_batch = partial(image_batch, self.model.config.data, data, env.seed)
 
-    def player(self, *, sample: bool, seed: Sequence[int]) -> ActorPolicy:
-        """The actor of the task at play, as it is at each moment."""
-        return self._playing(self.policy.trainer.behavior, seed, sample=sample)
+    def inputs(self, batch: Batch) -> Inputs:
+        """The batch as tensors on the trainer's device."""
+        return self.model.inputs(batch)
 
-    def collector(self, seed: Sequence[int]) -> ActorPolicy:
-        """Who plays to learn from it: the explorer if there is one, else the actor of the task."""
-        trainer = self.policy.trainer
-        return self._playing(trainer.explorer or trainer.behavior, seed, sample=True)
+    def update(self, inputs: Inputs, step: int) -> Update:
+        """One gradient step of the world model, then one of the policy from its states."""
+        post: State | None = None
+        metrics: dict[str, Tensor] = {}
+        if self._config.learn_model:
+            with self._timer.timed("model"), self._rng["model"].active():
+                post, metrics = self.model.update(inputs, step)
+        if self._config.learn_behavior:
+            with self._timer.timed("behavior"), self._rng["behavior"].active():
+                post, policy_metrics = self.policy.update(inputs, step, post)
+            metrics |= policy_metrics
+        assert post is not None, self._config
+        return Update(post, metrics)
 
-    def _playing(self, actor: ActorCritic, seed: Sequence[int], *, sample: bool) -> ActorPolicy:
+    def report(self, metrics: Mapping[str, Tensor]) -> Report:
+        """The metrics of an update with errors and learning rates."""
+        reports = []
+        if self._config.learn_model:
+            reports.append(self.model.report(metrics))
+        if self._config.learn_behavior:
+            reports.append(self.policy.report(metrics))
+        return Report(
+            {name: value for report in reports for name, value in report.metrics.items()},
+            {name: value for report in reports for name, value in report.summary.items()},
+        )
+
+    # --- evaluation ---
+
+    def evaluate(
+        self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
+    ) -> EvalOutcome:
+        """Images and, every `online.evaluate` steps, episodes; the loss is minus their mean return.
+
+        A mean return above the best one is replaced by that of a second set of episodes.
+        """
+        with self._timer.timed("images"):
+            self.model.evaluate(log, step, last=last)
+        if not self._config.evaluates_at(step) and not (last and self._config.episodes):
+            return EvalOutcome()
+        with self._timer.timed("eval"):
+            report, confirmation = self._run_episodes(), None
+            if report is not None and (best is None or fmean(report.returns) > -best):
+                confirmation = self._run_episodes(confirmation_seed(self._env.seed, step))
+                report = report if confirmation else None
+        if report is None:
+            return EvalOutcome(interrupted=True)
+        metrics = self._tracker.evaluated(report, confirmation)
+        log.scalars(step, metrics)
+        return EvalOutcome(-metrics["eval/confirmed"] if confirmation else None)
+
+    def _run_episodes(self, seed: int | None = None) -> EvalReport | None:
+        policy = self.task_policy([self._env.seed, EVALUATION])
+        env = self._env.with_limit_of(self._data)
+        return run_eval(env, self.schema, policy, self._config.episodes, seed)
+
+    def task_policy(self, seed: Sequence[int]) -> ActorPolicy:
+        """The actor of the task with its most likely actions; it follows the training."""
+        return self._policy(self.policy.actor_critic, seed, sample=False)
+
+    def collection_policy(self, seed: Sequence[int]) -> Policy:
+        """The explorer, if there is one, else the actor of the task, with sampled actions.
+
+        With `online.actor` "random" actions are random.
+        """
+        if self._config.actor == "random":
+            return RandomPolicy(self.schema.action, seed)
+        actor_critic = self.policy.explorer or self.policy.actor_critic
+        return self._policy(actor_critic, seed, sample=True)
+
+    def _policy(
+        self, actor_critic: ActorCritic, seed: Sequence[int], *, sample: bool
+    ) -> ActorPolicy:
         return ActorPolicy(
             self.model.model,
-            actor,
+            actor_critic,
             self.schema,
             observations=self.model.observations,
             sample=sample,
             seed=seed,
         )
 
+    # --- saving ---
 
-class AgentStage:
-    """The stages of `train-model` and of `train-policy`, one after the other.
+    def recovery_overrides(self) -> dict[str, Any]:
+        """A third of all learning rates."""
+        return self.model.recovery_overrides() | self.policy.recovery_overrides()
 
-    `examine` plays the task with the policy as it is at an update, and returns what to log, or None
-    if it was stopped. A mean return above its second argument is confirmed by more episodes.
-    """
+    def state_dict(self) -> dict[str, Tensor]:
+        """The states of both trainers and of their random generators."""
+        tensors = self.policy.state_dict() | self.model.state_dict()
+        for name, rng in self._rng.items():
+            tensors |= rng.state_dict(name)
+        return tensors
 
-    def __init__(
-        self,
-        config: OnlineConfig,
-        agent: Agent,
-        model: ModelStage,
-        examine: Callable[[int, float | None], Mapping[str, float] | None],
-        parts: Timer,
-    ) -> None:
-        self.interrupted = False
-        self._config, self._examine, self._parts = config, examine, parts
-        self._model, self._policy, self._streams = model, agent.policy, agent.streams
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Continue with saved states."""
+        self.policy.load_state_dict(tensors)
+        self.model.load_state_dict(tensors)
+        for name, rng in self._rng.items():
+            rng.load_state_dict(name, tensors)
 
-    def update(self, batch: Batch, step: int) -> Mapping[str, Tensor]:
-        found: dict[str, Mapping[str, Tensor]] = {}
-        seen: tuple[Inputs, State] | None = None
-        if self._config.learn_model:
-            with self._parts.timed("model"), self._streams["model"].drawn():
-                inputs, post, found["model"] = self._model.learn(batch, step)
-                seen = inputs, post
-        if self._config.learn_behavior:
-            with self._parts.timed("behavior"), self._streams["behavior"].drawn():
-                inputs, post = seen or self._policy.see(batch)
-                found["policy"] = self._policy.learn(inputs, post, step)
-        return {f"{who}:{name}": x for who, metrics in found.items() for name, x in metrics.items()}
-
-    def report(self, metrics: Mapping[str, Tensor]) -> Report:
-        values: dict[str, float] = {}
-        shown: dict[str, float] = {}
-        stages: dict[str, Stage] = {"model": self._model, "policy": self._policy}
-        for who, stage in stages.items():
-            start = f"{who}:"
-            own = {n.removeprefix(start): x for n, x in metrics.items() if n.startswith(start)}
-            if own:
-                report = stage.report(own)
-                values |= report.values
-                shown |= report.shown
-        return Report(values, shown)
-
-    def look(
-        self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
-    ) -> float | None:
-        """Pictures and, every so often, a test; the loss is minus the confirmed mean return."""
-        self.interrupted = False
-        with self._parts.timed("pictures"):
-            self._model.look(log, step, last=last)
-        if not self._config.evaluates_at(step) and not (last and self._config.episodes):
-            return None
-        with self._parts.timed("eval"):
-            report = self._examine(step, None if best is None else -best)
-        if report is None:
-            self.interrupted = True
-            return None
-        log.scalars(step, report)
-        return -report["eval/confirmed"] if "eval/confirmed" in report else None
-
-    def advice(self) -> str:
-        return f"{self._model.advice()} {self._policy.advice()}"
-
-    def tensors(self) -> dict[str, Tensor]:
-        drawn = {
-            key: state
-            for name, stream in self._streams.items()
-            for key, state in stream.tensors(name).items()
-        }
-        return self._policy.tensors() | self._model.tensors() | drawn
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        self._policy.restore(tensors)
-        self._model.restore(tensors)
-        for name, stream in self._streams.items():
-            stream.restore(name, tensors)
+    def load_pretrained(self, tensors: Mapping[str, Tensor]) -> None:
+        """Start with the world model of another run, and with its policy if it has one."""
+        self.model.load_pretrained(tensors)
+        self.policy.load_pretrained(tensors)

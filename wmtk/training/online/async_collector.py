@@ -1,4 +1,4 @@
-"""EnvSetup in a process of its own while this one learns, a few steps ahead."""
+"""Collection in another process, a few steps ahead of the updates."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from wmtk.runs.state_dict import fork_rng
 
 @dataclass
 class Played:
-    """What came of a request; an `EpisodeSink` in the other process."""
+    """The result of a request, and the sink of the `EpisodeDriver` in the other process."""
 
     episodes: list[tuple[int, Episode]] = field(default_factory=list)
     unfinished_steps: int = 0
     messages: list[str] = field(default_factory=list)
     failure: tuple[str, str] | None = None
-    is_over: bool = False  # all plans are fulfilled
+    is_over: bool = False  # all plans are complete
 
     def add(self, env_index: int, episode: Episode) -> None:
         self.episodes.append((env_index, episode))
@@ -45,65 +45,69 @@ class Played:
 
 
 class AsyncCollector:
-    """Plays `quantum` steps or a few more at a time, the next while the last are learned from.
+    """Collects `quantum` steps or a few more per round, during the updates on earlier steps.
 
-    Which weights play is settled: those of the moment in which steps are asked for. So this too
-    is deterministic in the seed, with another outcome than playing in the foreground.
+    Each round uses the weights at the time of its request. The result is therefore deterministic
+    in the seed, but differs from that of `SyncCollector`.
     """
 
     def __init__(
         self,
         plans: Sequence[EpisodePlan],
         policy: Policy,
-        playing: EnvSetup,
+        env: EnvSetup,
         sink: EpisodeSink,
         quantum: int,
     ) -> None:
         self.unfinished_steps = 0
-        self._policy, self._theirs = policy, _copied(policy)
-        self._playing, self._sink, self._quantum = playing, sink, quantum
+        self._policy, self._shared_policy = policy, _copied(policy)
+        self._env, self._sink, self._quantum = env, sink, quantum
         self._plans = plans
 
     def rollouts(self) -> Generator[None]:
-        # Not forked: this process has threads, and may have a GPU.
+        # Not "fork": this process has threads, and may use a GPU.
         context = torch.multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        quiet = replace(self._playing, stop=_never, on_steps=_ignore, on_message=_ignore)
-        process = context.Process(target=_serve, args=(theirs, self._plans, self._theirs, quiet))
+        connection, remote = context.Pipe()
+        quiet = replace(self._env, stop=_never, on_steps=_ignore, on_message=_ignore)
+        arguments = remote, self._plans, self._shared_policy, quiet
+        process = context.Process(target=_serve, args=arguments)
         with starting_process():
             process.start()
-        theirs.close()
-        asked = False
+        remote.close()
+        is_requested = False
         try:
             while True:
-                if not asked:
-                    asked = self._ask(ours)
-                result = self._receive(ours, process)
-                asked = False if result.is_over or result.failure else self._ask(ours)
-                self._take(result)
+                if not is_requested:
+                    self._request(connection)
+                    is_requested = True
+                result = self._receive(connection, process)
+                is_requested = not (result.is_over or result.failure)
+                if is_requested:
+                    self._request(connection)
+                self._store(result)
                 yield
                 if result.is_over:
                     return
         finally:
-            # What was played ahead is not lost, unless it cannot be had.
+            # Steps that were collected ahead are stored, if the process still answers.
             with contextlib.suppress(EOFError, OSError, EnvironmentFailedError):
-                if asked:
-                    self._take(self._receive(ours, process))
-                ours.send(None)
+                if is_requested:
+                    self._store(self._receive(connection, process))
+                connection.send(None)
             process.join(5)
             process.kill()
             process.join()
-            ours.close()
+            connection.close()
 
-    def _ask(self, connection: Connection) -> bool:
-        """Let some steps be played by the networks as they are now."""
-        for theirs, ours in zip(_networks(self._theirs), _networks(self._policy), strict=True):
+    def _request(self, connection: Connection) -> None:
+        """Request steps with the current weights."""
+        pairs = zip(_networks(self._shared_policy), _networks(self._policy), strict=True)
+        for shared, current in pairs:
             with torch.no_grad():
-                for old, new in zip(theirs.parameters(), ours.parameters(), strict=True):
+                for old, new in zip(shared.parameters(), current.parameters(), strict=True):
                     old.copy_(new)
-        with contextlib.suppress(OSError):  # if it died, receiving finds out
+        with contextlib.suppress(OSError):  # the process died: `_receive` raises
             connection.send(self._quantum)
-        return True
 
     def _receive(self, connection: Connection, process: Any) -> Played:
         while not connection.poll(0.2):
@@ -114,19 +118,19 @@ class AsyncCollector:
         except (EOFError, OSError) as error:
             process.join(5)
             raise EnvironmentFailedError(
-                f"The process that plays died (exit code {process.exitcode}).",
+                f"The collecting process died (exit code {process.exitcode}).",
                 "Without --async, and with --workers 1, the environment has a process of its own, "
                 "which is replaced when it dies.",
             ) from error
         assert isinstance(result, Played), result
         return result
 
-    def _take(self, result: Played) -> None:
+    def _store(self, result: Played) -> None:
         for env_index, episode in result.episodes:
             self._sink.add(env_index, episode)
         self.unfinished_steps = result.unfinished_steps
         for message in result.messages:
-            self._playing.on_message(message)
+            self._env.on_message(message)
         if result.failure:
             raise EnvironmentFailedError(*result.failure)
 
@@ -136,12 +140,12 @@ def _networks(policy: Policy) -> list[nn.Module]:
 
 
 def _copied(policy: Policy) -> Policy:
-    """The policy with networks of its own, on the CPU, in memory that processes share."""
+    """A copy of the policy whose networks are on the CPU, in memory that processes share."""
     if not isinstance(policy, ActorPolicy):
         return policy
     schema = policy.schema
-    with fork_rng():  # what is drawn here must not be missing elsewhere
-        # Anew, not copied: a model that computes with fewer bits cannot be sent.
+    with fork_rng():
+        # A new model: one of lower precision has forward functions that cannot be pickled.
         size = ActionCodec(schema.action).size
         model = WorldModel(policy.model.config, schema.obs, size)
     model.load_state_dict(policy.model.state_dict())
@@ -160,19 +164,19 @@ def _ignore(_: object) -> None:
 
 
 def _serve(
-    connection: Connection, plans: Sequence[EpisodePlan], policy: Policy, playing: EnvSetup
+    connection: Connection, plans: Sequence[EpisodePlan], policy: Policy, env: EnvSetup
 ) -> None:
-    """The life of the process that plays."""
+    """The main function of the collecting process."""
     process_started()
     torch.set_num_threads(1)
     result = Played()
     driver = EpisodeDriver(policy, result, on_message=lambda text: result.messages.append(text))
-    rollouts = driver.rollouts(plans, playing.workers, playing.timeout, 1)
+    rollouts = driver.rollouts(plans, env.workers, env.timeout, 1)
     with contextlib.closing(rollouts), contextlib.suppress(EOFError, OSError):
         while (steps := connection.recv()) is not None:
-            goal = driver.steps_taken + steps
+            target = driver.steps_taken + steps
             try:
-                while driver.steps_taken < goal and not result.is_over:
+                while driver.steps_taken < target and not result.is_over:
                     result.is_over = next(rollouts, result) is result
             except EnvironmentFailedError as error:
                 result.failure = error.message, error.hint

@@ -1,4 +1,4 @@
-"""What an online run learns from: episodes that are played while it learns, at the train ratio."""
+"""Collection of an online run: episodes at the train ratio, stored in its replay."""
 
 from __future__ import annotations
 
@@ -19,132 +19,123 @@ from wmtk.runs.training_config import OnlineConfig
 from wmtk.training.loop import DataSource
 from wmtk.training.timing import Timer
 
-REPORTED = "return/episodes"  # of how many episodes `return/train` was reported so far
-ONE_STEP = 1  # at a time, so that learning comes in between exactly when it is due
+REPORTED = "return/episodes"  # metric: the number of episodes included in `return/train` so far
+ONE_STEP = 1  # per round, so that updates happen exactly when they are due
 
 
 class Collector(Protocol):
-    """Where a policy plays, until its plans are fulfilled."""
+    """Runs a policy in environments until all plans are complete."""
 
     @property
     def unfinished_steps(self) -> int:
-        """Steps of the episodes that have not ended yet, as far as is known."""
+        """Steps of the episodes that have not ended yet."""
 
     def rollouts(self) -> Generator[None]:
-        """Some steps at a time; the episodes that have ended meanwhile are in the replay."""
+        """Some steps per round; episodes that end are added to the sink."""
 
 
 class SyncCollector:
-    """Plays in this process when it is asked to; the environments may have processes."""
+    """Collects in this process, between updates; environments may have processes."""
 
     def __init__(
-        self,
-        plans: Sequence[EpisodePlan],
-        policy: Policy,
-        playing: EnvSetup,
-        sink: EpisodeSink,
-        _: int,
+        self, plans: Sequence[EpisodePlan], policy: Policy, env: EnvSetup, sink: EpisodeSink, _: int
     ) -> None:
-        self._plans, self._playing = plans, playing
-        self._driver = EpisodeDriver(policy, sink, on_message=playing.on_message)
+        self._plans, self._env = plans, env
+        self._driver = EpisodeDriver(policy, sink, on_message=env.on_message)
 
     @property
     def unfinished_steps(self) -> int:
         return self._driver.unfinished_steps
 
     def rollouts(self) -> Generator[None]:
-        return self._driver.rollouts(
-            self._plans, self._playing.workers, self._playing.timeout, ONE_STEP
-        )
+        return self._driver.rollouts(self._plans, self._env.workers, self._env.timeout, ONE_STEP)
 
 
-MakeTable = Callable[[Sequence[EpisodePlan], Policy, EnvSetup, EpisodeSink, int], Collector]
+MakeCollector = Callable[[Sequence[EpisodePlan], Policy, EnvSetup, EpisodeSink, int], Collector]
 
 
 class EnvDriver(DataSource):
-    """Plays as many steps as the next update waits for; stores each episode once it is whole.
+    """Collects the steps that the next update needs; stores each episode when it has ended.
 
-    Steps of unfinished episodes count for the train ratio. If a process ends or an environment
-    fails, those are lost, and as many are played again before the next update.
+    Steps of unfinished episodes count for the train ratio. If the process ends or an environment
+    fails, they are lost, and as many are collected again before the next update.
     """
 
     def __init__(
         self,
         config: OnlineConfig,
-        playing: EnvSetup,
+        env: EnvSetup,
         replay: Replay,
         policy: Policy,
-        parts: Timer,
+        timer: Timer,
+        sampler: SequenceSampler,
         target: int,
-        table: MakeTable = SyncCollector,
-        *,
+        make_collector: MakeCollector = SyncCollector,
         reported: int | None = None,
     ) -> None:
-        """`reported` is of how many episodes there were reports; None is of all so far."""
-        self._config, self._playing, self._replay = config, playing, replay
-        self._parts, self._target = parts, target
-        self._sampler: SequenceSampler | None = None
+        """Collect until `target` steps; `sampler` is refreshed after new episodes.
+
+        `reported` is the number of episodes included in `return/train` so far; None is all.
+        """
+        self._config, self._env, self._replay = config, env, replay
+        self._timer, self._target, self._sampler = timer, target, sampler
         plans = make_plans(
-            playing.task,
+            env.task,
             replay.dataset.schema,
             policy,
-            seed=seed_entropy(replay.dataset, playing.seed),
+            seed=seed_entropy(replay.dataset, env.seed),
             steps=max(target - replay.steps, 0),
             envs=config.envs,
         )
-        self._table = table(plans, policy, playing, replay, math.ceil(config.train_every))
-        self._rollouts = self._table.rollouts()
+        self._collector = make_collector(plans, policy, env, replay, math.ceil(config.train_every))
+        self._rollouts = self._collector.rollouts()
         self._reported = replay.episodes if reported is None else reported
 
     @property
     def steps(self) -> int:
-        """All that were ever played and not lost."""
-        return self._replay.steps + self._table.unfinished_steps
-
-    def follow(self, sampler: SequenceSampler) -> None:
-        """The sampler is to know of every episode that comes."""
-        self._sampler = sampler
+        """Steps of all stored and unfinished episodes."""
+        return self._replay.steps + self._collector.unfinished_steps
 
     def prepare(self, update: int) -> bool:
-        return self._play_to(self._config.steps_for(update))
+        return self._collect(self._config.steps_for(update))
 
     @property
     def is_complete(self) -> bool:
         return self._replay.steps >= self._target and self._reported >= self._replay.episodes
 
     def finish(self) -> Mapping[str, float]:
-        """Finish the running episodes unless a stop is requested; return their metrics."""
+        """Finish the running episodes unless a stop is requested; returns their metrics."""
         if self._replay.steps < self._target:
-            self._play_to(None)
+            self._collect(None)
         return self._new_returns()
 
-    def _play_to(self, steps: int | None) -> bool:
-        """EpisodeDriver until there are so many steps, or to the end."""
+    def _collect(self, steps: int | None) -> bool:
+        """Collect until there are so many steps, or to the end; False if a stop was requested."""
         known = self._replay.episodes
-        with self._parts.timed("collect"):
+        with self._timer.timed("collect"):
             while steps is None or self.steps < steps:
-                if self._playing.stop():
+                if self._env.stop():
                     return False
                 if next(self._rollouts, self) is self:
                     break
-                self._playing.on_steps(self.steps)
-            if self._sampler is not None and self._replay.episodes > known:
+                self._env.on_steps(self.steps)
+            if self._replay.episodes > known:
                 self._sampler.refresh()
         return True
 
     def report(self) -> Mapping[str, float]:
         values: dict[str, float] = {
             "steps/agent": self.steps,
-            "steps/frames": self.steps * self._playing.task.action_repeat,
+            "steps/frames": self.steps * self._env.task.action_repeat,
             "replay/episodes": self._replay.dataset.num_episodes,
             "replay/steps": self._replay.dataset.num_steps,
         }
-        shares = self._parts.shares().items()
+        shares = self._timer.shares().items()
         values |= {f"share/{name.replace(' ', '_')}": share for name, share in shares}
         return values | self._new_returns()
 
     def _new_returns(self) -> dict[str, float]:
-        """The mean return of the episodes that no report had, and how many ever had one."""
+        """The mean return of the episodes since the last report, and the number of all reported."""
         replay = self._replay
         new = replay.returns[max(len(replay.returns) - replay.episodes + self._reported, 0) :]
         self._reported = replay.episodes
@@ -161,40 +152,40 @@ class EnvDriver(DataSource):
 
 
 def reported_episodes(run: Run) -> int | None:
-    """How many episodes are in a run's reports up to its checkpoint; None if it does not say."""
+    """The number of episodes in a run's metrics up to its checkpoint; None if not recorded."""
     if not run.step:
-        return 0  # the returns of random play are reported with the first ones
-    found = [
+        return 0  # the returns of random episodes are included in the first report
+    counts = [
         r[REPORTED] for r in read_metrics(run.path) if r["step"] <= run.step and r.get(REPORTED)
     ]
-    return int(found[-1]) if found else None
+    return int(counts[-1]) if counts else None
 
 
-def prefill(config: OnlineConfig, playing: EnvSetup, replay: Replay) -> bool:
-    """Random play, as `wmtk collect` does it; False if somebody said stop."""
-    begun_at = replay.steps
-    steps = config.prefill - begun_at
+def prefill(config: OnlineConfig, env: EnvSetup, replay: Replay) -> bool:
+    """Collect `online.prefill` random steps; returns False if a stop was requested."""
+    stored = replay.steps
+    steps = config.prefill - stored
     if steps <= 0:
         return True
 
-    def watch(progress: RolloutProgress) -> None:
-        if playing.stop():
+    def on_progress(progress: RolloutProgress) -> None:
+        if env.stop():
             raise KeyboardInterrupt
-        playing.on_steps(begun_at + progress.steps_taken)
+        env.on_steps(stored + progress.steps_taken)
 
-    dataset, seed = replay.dataset, playing.seed
-    dataset.capacity = None  # until the steps are counted, none may go
+    dataset, seed = replay.dataset, env.seed
+    dataset.capacity = None  # nothing is evicted before all steps are counted
     report = collect_episodes(
-        playing.task,
+        env.task,
         dataset,
         RandomPolicy(dataset.schema.action, seed_entropy(dataset, seed)),
         seed=seed,
         steps=steps,
         envs=config.envs,
-        workers=playing.workers,
-        timeout=playing.timeout,
-        on_progress=watch,
-        on_message=playing.on_message,
+        workers=env.workers,
+        timeout=env.timeout,
+        on_progress=on_progress,
+        on_message=env.on_message,
     )
     dataset.capacity = replay.capacity
     replay.recount()

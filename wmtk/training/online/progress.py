@@ -1,4 +1,4 @@
-"""How far an online run is, put together from those who play, learn and examine."""
+"""Progress of an online run."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.replay import Replay
 from wmtk.runs.run_directory import Run
 from wmtk.training.loop import TrainProgress
-from wmtk.training.run_eval import confirmed, scores
+from wmtk.training.run_eval import confirmation_metrics, eval_metrics
 from wmtk.training.timing import Timer
 
 
 @dataclass(frozen=True)
 class Score:
-    """What an evaluation came to."""
+    """The result of an evaluation."""
 
-    steps: int  # agent steps that had been played
+    steps: int  # agent steps collected before it
     mean_return: float
-    imagined: float  # what the critic expected of the episodes' first states
-    discounted: float  # what came of them, discounted in the same way
-    confirmed: float | None = None  # the mean of a second set of episodes, if it was the best
+    imagined: float  # the critic's value of the first states, averaged over episodes
+    discounted: float  # the discounted return, averaged over episodes
+    confirmed: float | None = None  # mean return of the second set of episodes, after a best score
 
     @classmethod
     def of(cls, report: Mapping[str, float]) -> Score:
-        """From what was logged; runs of before did not ask the critic."""
+        """The score in a line of the metrics; older runs did not log the critic's values."""
         both = (report.get(f"eval/{name}") for name in ("imagined", "discounted"))
         imagined, discounted = (math.nan if value is None else value for value in both)
-        again = report.get("eval/confirmed")
+        confirmed = report.get("eval/confirmed")
         steps = int(report["steps/agent"])
-        return cls(steps, report["eval/return"], imagined, discounted, again)
+        return cls(steps, report["eval/return"], imagined, discounted, confirmed)
 
 
 @dataclass(frozen=True)
 class OnlineProgress:
-    """Handed to `on_progress` after every round of play and every update."""
+    """The state of an online run, passed to `on_progress` during collection and after updates."""
 
-    steps: int  # agent steps, those of unfinished episodes too
-    action_repeat: int  # frames of a step
+    steps: int  # agent steps, including those of unfinished episodes
+    action_repeat: int  # frames per step
     updates: int
-    returns: Sequence[float]  # of the episodes so far, oldest first; the list grows
-    episodes: int  # that were ever played
-    scores: Sequence[Score]  # of the evaluations so far
-    losses: Mapping[str, float]  # of the last report: the few that are worth showing
+    returns: Sequence[float]  # of the episodes in the replay, oldest first; the list grows
+    episodes: int  # episodes that were ever added to the replay
+    scores: Sequence[Score]  # of all evaluations
+    losses: Mapping[str, float]  # of the last report, for a progress line
     shares: Mapping[str, float]  # of the time, by part
 
 
 class ProgressTracker:
-    """Is told what happens, and tells on."""
+    """Aggregates events and calls `on_progress`."""
 
     def __init__(
         self,
         run: Run,
         action_repeat: int,
         replay: Replay,
-        parts: Timer,
+        timer: Timer,
         on_progress: Callable[[OnlineProgress], None],
     ) -> None:
-        self._action_repeat, self._replay, self._parts = action_repeat, replay, parts
+        self._action_repeat, self._replay, self._timer = action_repeat, replay, timer
         self._on_progress = on_progress
         self._steps, self._updates = replay.steps, run.step
         self._losses: Mapping[str, float] = {}
@@ -71,23 +71,27 @@ class ProgressTracker:
             if report.get("eval/return") is not None and report.get("steps/agent") is not None
         ]
 
-    def round(self, steps: int) -> None:
-        """A round was played; `steps` so far."""
+    def collected(self, steps: int) -> None:
+        """Environments have made steps, `steps` in total."""
         self._steps = steps
-        self._tell()
+        self._report()
 
-    def update(self, progress: TrainProgress) -> None:
+    def updated(self, progress: TrainProgress) -> None:
+        """The trainers have made an update."""
         self._updates, self._losses = progress.step, progress.losses
-        self._tell()
+        self._report()
 
-    def examined(self, report: EvalReport, again: EvalReport | None = None) -> dict[str, float]:
-        """An evaluation is over, `again` with the second set of a new best; what to log of it."""
-        values = {"steps/agent": float(self._steps), **scores(report)}
-        values |= confirmed(again) if again else {}
-        self.scores.append(Score.of(values))
-        return values
+    def evaluated(self, report: EvalReport, confirmation: EvalReport | None) -> dict[str, float]:
+        """An evaluation has finished, with a second set of episodes after a best score.
 
-    def _tell(self) -> None:
+        Returns its metrics.
+        """
+        metrics = {"steps/agent": float(self._steps), **eval_metrics(report)}
+        metrics |= confirmation_metrics(confirmation) if confirmation else {}
+        self.scores.append(Score.of(metrics))
+        return metrics
+
+    def _report(self) -> None:
         self._on_progress(
             OnlineProgress(
                 steps=self._steps,
@@ -97,6 +101,6 @@ class ProgressTracker:
                 episodes=self._replay.episodes,
                 scores=self.scores,
                 losses=self._losses,
-                shares=self._parts.shares(),
+                shares=self._timer.shares(),
             )
         )

@@ -1,61 +1,43 @@
-"""The whole agent: it plays, learns a model of what it saw, and learns to act inside of it.
-
-Nothing is done here that the four stages do not do; they only take turns.
-"""
+"""Online training: collect, train the world model, train the policy, repeat."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from statistics import fmean
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-import torch
-
-from wmtk.agent.open_loop_images import CONTEXT, HORIZON
-from wmtk.agent.saved_sizes import require_saved_sizes
-from wmtk.collecting import EvalReport, RandomPolicy, schema_of, seed_entropy
+from wmtk.collecting import seed_entropy
 from wmtk.collecting.env_setup import EnvSetup
-from wmtk.collecting.evaluator import EVALUATION
-from wmtk.datasets import Batch, Source
-from wmtk.datasets.schema_match import require_fit
-from wmtk.datasets.storage import atomic
-from wmtk.envs import ResolvedTask, resolve
+from wmtk.datasets import Source
+from wmtk.envs import ResolvedTask
 from wmtk.runs.baselines import store_baselines
-from wmtk.runs.data_sources import identity, pin_version, restore_sources
-from wmtk.runs.model_spaces import require_same_observations
 from wmtk.runs.replay import Replay, has_replay
 from wmtk.runs.run_directory import Run
 from wmtk.runs.training_config import TrainingConfig
-from wmtk.training.arguments import require_arguments
-from wmtk.training.loop import Callbacks, Loop, existing_run, resolve_resumed, run_lock
-from wmtk.training.memory import exhaustion_explained
-from wmtk.training.model_stage import CHOICE, ModelStage
-from wmtk.training.online.agent_trainer import Agent, AgentStage
+from wmtk.training.health import exhaustion_explained
+from wmtk.training.loop import Callbacks, Loop
 from wmtk.training.online.async_collector import AsyncCollector
 from wmtk.training.online.env_driver import EnvDriver, SyncCollector, prefill, reported_episodes
-from wmtk.training.online.initialization import (
-    require_data,
-    require_same_task,
-    require_updates,
-    take_over,
-)
+from wmtk.training.online.initialization import initialize
 from wmtk.training.online.progress import OnlineProgress, ProgressTracker
-from wmtk.training.precision import resolve_precision
-from wmtk.training.run_eval import confirmation_seed, run_eval
-from wmtk.training.samplers import fixed_batches, make_sampler
+from wmtk.training.run_setup import DatasetLike, run_lock
+from wmtk.training.samplers import make_sampler
 from wmtk.training.timing import Timer
 
 
 def online(
     task: ResolvedTask | str,
-    out: Path,
-    config: TrainingConfig,
+    out: str | os.PathLike[str],
+    config: TrainingConfig | None = None,
     *,
-    steps: int,
-    sources: Sequence[Source] = (),
-    init: Path | None = None,
+    preset: str | None = None,
+    ablations: Sequence[str] = (),
+    overrides: Mapping[str, Any] | None = None,
+    steps: int | None = None,
+    datasets: DatasetLike | Sequence[DatasetLike] = (),
+    init: str | os.PathLike[str] | None = None,
     seed: int | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     resume: bool = False,
     workers: int | None = None,
     background: bool = False,
@@ -65,112 +47,70 @@ def online(
     on_note: Callable[[str], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """Play `steps` agent steps of a task in all, in whole episodes, and learn from them meanwhile.
+    """Train an agent online: collect, train the world model, train the policy, repeat.
 
-    First come random steps, then updates of the model and of the behavior at the train ratio of
-    `config.online`. `sources` are learned from as well; `init` is a run whose networks are taken
-    over. `resume` goes on with a run that is there already: with every episode that was whole, and
-    from its newest checkpoint. With `background` a process of its own plays while this one learns.
-    `on_note` is called with what becomes of images that do not fit the networks.
+    Collection starts with random actions; then there is one update per `online.train_every` steps.
+
+    Args:
+        task: A task or its name, such as "atari_pong" or a gymnasium id.
+        out: The run directory to write; the episodes are in its dataset replay.zarr.
+        config, preset, ablations, overrides, seed, device, on_note, stop: As in `train_model`;
+            without config and preset, the settings of `init` are used, if given.
+        steps: Agent steps in total; collection ends with whole episodes. Default: 20,000 or 10
+            times online.prefill if that is more, or as before on resuming.
+        datasets: Further data to train on, as in `train_model`.
+        init: A run whose world model, and policy if it has one, training starts with.
+        resume: Continue from the newest checkpoint, with all whole episodes, if `out` is a run.
+        workers: Processes for the environments; default: as many as there are cores.
+        background: Collect in another process during updates.
+        timeout: Seconds without a step after which a process is replaced.
+        on_progress: Called after every step of collection and after every update.
+        on_message: Called with messages about environments.
+
+    Returns:
+        The run, with `path`, `step` and `checkpoints`. `wmtk.load(run.path)` loads the agent.
+
+    Raises:
+        WmtkError: As `train_model`; EnvironmentFailedError if an environment fails repeatedly.
+
+    Example:
+        >>> import wmtk
+        >>> settings = {"online.prefill": 100, "online.pretrain": 2, "online.episodes": 1}
+        >>> run = wmtk.online("wmtk/Catch-v0", "runs/online", steps=110, overrides=settings)
+        >>> agent = wmtk.load(run.path)
     """
-    out, init = atomic.absolute_path(out), atomic.absolute_path(init) if init else None
-    device = require_arguments(config, steps, device, fewest=0)
-    task = resolve(task) if isinstance(task, str) else task
-    sources = [Source.of(source) for source in sources]
-    config = resolve_precision(config, device)
-    run = existing_run(out, "online", resume=resume)
-    updates = require_updates(config, steps)
-    if run is not None:
-        require_same_task(run, task)
-        require_same_observations(run, config)
-        require_saved_sizes(run, config)
-    schema = schema_of(task)
-    seed = int(resolve_resumed(run, "seed", seed, 0))
-    sources = (
-        [pin_version(source) for source in sources]
-        if run is None
-        else restore_sources(run, sources)
-    )
-    require_data(config, sources, steps)
-    observations = config.data.observations(schema)
-    seen = schema.only(observations.sources)
-    for source in sources:
-        require_fit(seen, source.dataset.schema, f"{task.task} and {source.dataset.path}")
-    agent = Agent(config, schema, seed, torch.device(device))
-    about = {
-        "seed": seed,
-        "data": [identity(source) for source in sources],
-        "schema": schema.to_json(),
-        "env": task.settings,
-        "steps": steps,
-        "init": take_over(agent, init, run),
-    }
-    for note in observations.notes:
-        on_note(note)
-    begun = run or Run.create(out, "online", config, about)
-    with run_lock(begun, lambda: run is not None or begun.step > 0 or has_replay(out)):
-        begun.append_command()
-        parts = Timer()
-        replay = Replay(out, task, config.online.capacity)
-        observer = ProgressTracker(begun, task.action_repeat, replay, parts, on_progress)
-        playing = EnvSetup(task, seed, workers, timeout, stop, observer.round, on_message)
-        with parts.timed("collect"):
-            filled = prefill(config.online, playing, replay)
-        if not filled:
-            return begun
-        data = [*sources, Source(replay.dataset, may_be_empty=bool(sources))]
-        with parts.timed("eval"):
-            store_baselines(begun, data, playing)
-        stage = _stage(begun, config, agent, data, playing, observer, parts)
-        dice = seed_entropy(replay.dataset, seed)
-        learned = agent.collector(dice)
-        actor = learned if config.online.actor == "learned" else RandomPolicy(schema.action, dice)
-        table = AsyncCollector if background else SyncCollector
-        reported = reported_episodes(begun)
+    settings = (config, preset, ablations, overrides)
+    start = initialize(task, out, settings, steps, datasets, init, seed, device, resume, on_note)
+    run, config, agent = start.run, start.config, start.agent
+    with run_lock(run, lambda: start.resumed or run.step > 0 or has_replay(run.path)):
+        run.append_command()
+        timer = Timer()
+        replay = Replay(run.path, start.task, config.online.capacity)
+        tracker = ProgressTracker(run, start.task.action_repeat, replay, timer, on_progress)
+        env = EnvSetup(
+            start.task, start.seed, workers, timeout, stop, tracker.collected, on_message
+        )
+        with timer.timed("collect"):
+            if not prefill(config.online, env, replay):
+                return run
+        data = [*start.sources, Source(replay.dataset, may_be_empty=bool(start.sources))]
+        with timer.timed("eval"):
+            store_baselines(run, data, env)
+        agent.connect(env, data, tracker, timer)
+        policy = agent.collection_policy(seed_entropy(replay.dataset, start.seed))
+        sampler = make_sampler(config.data, data, start.seed)
+        collector = AsyncCollector if background else SyncCollector
+        reported = reported_episodes(run)
         with EnvDriver(
-            config.online, playing, replay, actor, parts, steps, table, reported=reported
-        ) as supply:
-            sampler = make_sampler(config.data, data, seed)
-            supply.follow(sampler)
-            watch = Callbacks(observer.update, stop, on_note)
-            loop = Loop(begun, config, stage, sampler, watch, supply, parts)
-            replay.label = lambda: f"{out.name}@{loop.step}"
-            loop.begin(resumed=run is not None)
-            with exhaustion_explained(agent.model, config.data):
-                loop.run(updates)
+            config.online, env, replay, policy, timer, sampler, start.steps, collector, reported
+        ) as driver:
+            callbacks = Callbacks(tracker.updated, stop, on_note)
+            loop = Loop(run, config, agent, sampler, callbacks, driver, timer)
+            replay.label = lambda: f"{run.path.name}@{loop.step}"
+            if start.resumed:
+                loop.resume()
+            with exhaustion_explained(agent.model.model, config.data):
+                loop.run(start.updates)
             if not stop():
-                store_baselines(begun, data, playing)
-    return begun
-
-
-def _stage(
-    run: Run,
-    config: TrainingConfig,
-    agent: Agent,
-    data: Sequence[Source],
-    playing: EnvSetup,
-    observer: ProgressTracker,
-    parts: Timer,
-) -> AgentStage:
-    """What is learned, what is drawn, and how it is examined."""
-
-    def shown() -> Batch:
-        wide = config.data.override({"batch_size": CHOICE, "length": CONTEXT + HORIZON})
-        return fixed_batches(wide, data, playing.seed, 0.0, 1)[0]
-
-    def play(seed: int | None = None) -> EvalReport | None:
-        policy = agent.player(sample=False, seed=[playing.seed, EVALUATION])
-        tested = playing.with_limit_of(data)
-        return run_eval(tested, agent.schema, policy, config.online.episodes, seed)
-
-    def examined(step: int, best: float | None) -> dict[str, float] | None:
-        report = play()
-        if report is None:
-            return None
-        if best is not None and fmean(report.returns) <= best:
-            return observer.examined(report)
-        again = play(confirmation_seed(playing.seed, step))
-        return None if again is None else observer.examined(report, again)
-
-    model = ModelStage(run, config, agent.model, [], shown)
-    return AgentStage(config.online, agent, model, examined, parts)
+                store_baselines(run, data, env)
+    return run

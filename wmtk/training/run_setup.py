@@ -1,0 +1,160 @@
+"""The start of a training run: its arguments, its data and its run directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from wmtk.agent.device import choose_device
+from wmtk.collecting import schema_of, task_of
+from wmtk.datasets import Dataset, Schema, Source
+from wmtk.datasets.schema_match import require_fit
+from wmtk.datasets.storage import atomic
+from wmtk.envs import ResolvedTask, resolve
+from wmtk.errors import RunError, UsageError, WmtkError
+from wmtk.runs.run_directory import Run
+from wmtk.runs.training_config import TrainingConfig
+from wmtk.training.presets import DEFAULT_PRESET, training_config, with_overrides, with_preset
+
+DEFAULT_UPDATES = 10_000
+
+# Config, preset, ablations and overrides, as in `resolve_config`.
+ConfigArguments = tuple[TrainingConfig | None, str | None, Sequence[str], Mapping[str, Any] | None]
+DatasetLike = Dataset | Source | str | os.PathLike[str]
+
+
+def to_sources(datasets: DatasetLike | Sequence[DatasetLike]) -> list[Source]:
+    """One or several datasets, paths or sources as a list of sources."""
+    if isinstance(datasets, Dataset | Source | str | os.PathLike):
+        datasets = [datasets]
+    return [Source.of(dataset) for dataset in datasets]
+
+
+def require_arguments(config: object, count: int, device: str, fewest: int = 1) -> str:
+    """Check the types of the arguments of a training function; returns the device to use."""
+    if config is not None and not isinstance(config, TrainingConfig):
+        raise UsageError(
+            f"config is a {type(config).__name__}, not a TrainingConfig.",
+            "Make one: training_config('tiny', overrides={'model.units': 200}).",
+        )
+    if not isinstance(count, int) or count < fewest:
+        raise UsageError(
+            f"{count!r} is not a valid number of steps or updates.",
+            f"Give an integer of {fewest} or more.",
+        )
+    return choose_device(device)
+
+
+def resolve_config(
+    config: TrainingConfig | None,
+    preset: str | None,
+    ablations: Sequence[str] = (),
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    resumed: Run | None = None,
+    origin: Run | None = None,
+    on_note: Callable[[str], None] = lambda _: None,
+) -> TrainingConfig:
+    """The settings of a run.
+
+    They begin with `config` or `preset` if given, else with those of the run that is resumed, else
+    with those of the run `origin`, else with the default preset. A run that is resumed with another
+    preset keeps the settings that differed from its own preset.
+    """
+    if config is not None and preset is not None:
+        raise UsageError(
+            f"Both config and preset {preset!r} are given.",
+            "Give one of them; training_config(preset, overrides=...) makes a config.",
+        )
+    if config is not None:
+        base = config
+    elif resumed is not None and preset is not None:
+        base, kept = with_preset(resumed.settings, preset)
+        if kept:
+            on_note(f"{resumed.path} keeps what is not of a preset: {', '.join(kept)}")
+    elif preset is None and (run := resumed or origin) is not None:
+        base = run.settings
+    else:
+        base = training_config(preset or DEFAULT_PRESET)
+    return with_overrides(base, ablations, overrides or {})
+
+
+def updates_of(run: Run | None, updates: int | None) -> int:
+    """The number of updates: as given, else as in the last call for this run."""
+    if updates is not None:
+        return updates
+    state = run.state() if run else None
+    return state.steps if state else DEFAULT_UPDATES
+
+
+def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
+    """The run to resume; None if there is none yet. Without `resume`, `out` must not exist."""
+    if not resume or not os.path.lexists(out / "run.json"):
+        Run.require_vacant(out)
+        return None
+    run = Run(out)
+    if run.kind != kind:
+        command = run.kind if run.kind == "online" else f"train-{run.kind}"
+        raise RunError(
+            f"{out} is a {run.kind} run, not one of kind {kind}.",
+            f"Resume it with `wmtk {command}`, or choose another --out.",
+        )
+    return run
+
+
+def resolve_resumed(run: Run | None, name: str, given: float | None, default: float) -> float:
+    """An argument that cannot change when a run is resumed."""
+    if run is None:
+        return default if given is None else given
+    stored: float = run.about[name]  # present, by the schema of run.json
+    if given is not None and given != stored:
+        option = f"--{name.replace('_', '-')}"
+        raise RunError(
+            f"{run.path} was begun with {option} {stored}, not {given}.",
+            f"Leave {option} out on resuming, or start a new run.",
+        )
+    return stored
+
+
+@contextmanager
+def run_lock(run: Run, is_worth_keeping: Callable[[], bool]) -> Iterator[None]:
+    """Lock a run directory; after an error, a run that is not worth keeping is removed."""
+    try:
+        with run.lock():
+            yield
+    except BaseException:
+        if not is_worth_keeping():
+            atomic.remove_tree(run.path)  # the next attempt can use the same path
+        raise
+
+
+def task_or_none(
+    task: ResolvedTask | str | None,
+    about: Mapping[str, Any],
+    path: Path,
+    trust_env: Sequence[str],
+    on_note: Callable[[str], None],
+    consequence: str,
+) -> ResolvedTask | None:
+    """The given task, else the recorded one, or None with a note if that cannot be made."""
+    if task is not None:
+        return resolve(task) if isinstance(task, str) else task
+    if not about["env"]:
+        return None
+    try:
+        return recorded_task(about, path, trust_env)
+    except WmtkError as error:
+        on_note(f"{consequence}: {error}")
+        return None
+
+
+def recorded_task(
+    about: Mapping[str, Any], path: Path, trust_env: Sequence[str] = ()
+) -> ResolvedTask:
+    """The task in the record of a run or dataset; raises unless it has the spaces of the data."""
+    task = task_of(about["env"], trust_env=trust_env)
+    require_fit(Schema.from_json(about["schema"]), schema_of(task), f"{path} and {task.task}")
+    return task
