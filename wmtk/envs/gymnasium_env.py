@@ -17,6 +17,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.wrappers import AddRenderObservation, TimeLimit
 
+from wmtk.envs.api_check import FORMER_API, check_api
 from wmtk.envs.options import GymnasiumOptions, did_you_mean
 from wmtk.envs.wrappers import RepeatAction, ResizePictures, resized
 from wmtk.errors import FOREIGN, EnvCreationError, TaskError
@@ -161,7 +162,8 @@ def _checked(maker: Maker, task: str) -> Maker:
             return maker
         raise TaskError(
             f"'{task}' is the class {function.__qualname__}, not a gymnasium.Env.",
-            "Name a subclass of gymnasium.Env, or a function that returns an environment.",
+            "Name a subclass of gymnasium.Env, or a function that returns an environment. "
+            f"{FORMER_API}",
         )
     # No function of Python's own library makes environments; many do harm with chosen arguments.
     module = str(getattr(function, "__module__", None) or type(function).__module__)
@@ -231,7 +233,11 @@ def build(
         else:
             env = maker(**kwargs)
     if not isinstance(env, gym.Env):
-        raise EnvCreationError(f"'{task}' made a {type(env).__name__}, not a gymnasium.Env.")
+        raise EnvCreationError(
+            f"'{task}' made a {type(env).__name__}, not a gymnasium.Env.",
+            f"Derive the class from gymnasium.Env. {FORMER_API}",
+        )
+    env = check_api(env)
     if maker is not None and limit is not None:
         env = TimeLimit(env, limit)
     if options.repeat > 1:
