@@ -1,4 +1,4 @@
-"""Metrics of codes and probes, by numbers worked out by hand and by scikit-learn."""
+"""Metrics of codes and probes, by numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import mutual_info_score
 
 from wmtk.viz import metrics
 from wmtk.viz.metrics.codes import factor_bins
-from wmtk.viz.metrics.probes import fit_logistic, fit_ridge, principal
+from wmtk.viz.metrics.probes import fit, principal
 
 
 @pytest.fixture
@@ -65,12 +63,18 @@ def test_a_collapsed_posterior_tells_nothing() -> None:
     assert found.dead_share == 0
 
 
-def test_mutual_information_is_that_of_scikit_learn(rng: np.random.Generator) -> None:
-    codes, factor = rng.integers(0, 4, 300), rng.integers(0, 3, 300)
-    factor[:100] = codes[:100] % 3
-    posterior = np.eye(4)[codes][:, None]
-    expected = mutual_info_score(codes, factor)
+def test_mutual_information_by_hand() -> None:
+    # The code is the factor in three of four frames: the joint shares are 3/8 and 1/8.
+    codes, factor = [0, 0, 0, 0, 1, 1, 1, 1], np.array([0, 0, 0, 1, 1, 1, 1, 0])
+    posterior = np.eye(2)[codes][:, None]
+    expected = 2 * (3 / 8 * math.log(3 / 8 / 0.25) + 1 / 8 * math.log(1 / 8 / 0.25))
     assert metrics.mutual_information(posterior, factor)[0] == pytest.approx(expected)
+    # A posterior of ¾ and ¼ in every frame gives the same shares.
+    factor = np.array([0, 1])
+    posterior = np.array([[[0.75, 0.25]], [[0.25, 0.75]]])
+    assert metrics.mutual_information(posterior, factor)[0] == pytest.approx(expected)
+    independent = np.full((2, 1, 2), 0.5)
+    assert metrics.mutual_information(independent, factor)[0] == pytest.approx(0, abs=1e-12)
 
 
 def test_information_about_a_factor_is_zero_by_chance(rng: np.random.Generator) -> None:
@@ -96,21 +100,28 @@ def test_factors_become_classes() -> None:
 # --- probes ---
 
 
-def test_ridge_is_that_of_scikit_learn(rng: np.random.Generator) -> None:
-    x, y = rng.normal(size=(60, 5)), rng.normal(size=(60, 2))
-    weights, intercept = fit_ridge(x, y, 3.0)
-    theirs = Ridge(alpha=3.0).fit(x, y)
-    np.testing.assert_allclose(weights, theirs.coef_.T, atol=1e-9)
-    np.testing.assert_allclose(intercept, theirs.intercept_, atol=1e-9)
+def test_ridge_by_hand() -> None:
+    # Centered, x is ∓1 and y ∓2: the weight is Σxy / (Σx² + penalty) = 4 / (2 + 6).
+    x, y = np.array([[0.0], [2.0]]), np.array([[1.0], [5.0]])
+    predicted = fit(x, y, 6.0, classify=False).predict(np.array([[1.0], [5.0]]))
+    np.testing.assert_allclose(predicted.ravel(), [3, 3 + 4 * 0.5])
 
 
-def test_logistic_is_that_of_scikit_learn(rng: np.random.Generator) -> None:
-    x = rng.normal(size=(200, 4))
-    classes = (x @ rng.normal(size=(4, 3)) + rng.normal(size=(200, 3))).argmax(1)
-    weights, intercept = fit_logistic(x, np.eye(3)[classes], 2.0)
-    theirs = LogisticRegression(C=1 / 2.0, tol=1e-8, max_iter=1000).fit(x, classes)
-    ours = metrics.softmax(x @ weights + intercept)
-    np.testing.assert_allclose(ours, theirs.predict_proba(x), atol=1e-4)
+def test_logistic_by_hand() -> None:
+    # Of two symmetric classes, the weight w minimizes penalty/2·w² + 2·log(1 + exp(−w)).
+    x, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
+    weight = fit(x, y, 0.5, classify=True).coef_.item()
+    assert weight == pytest.approx(2 / (0.5 * (1 + math.exp(weight))), rel=1e-3)
+
+
+def test_a_factor_that_is_constant_in_the_fitted_folds_is_predicted_as_that(
+    rng: np.random.Generator,
+) -> None:
+    episode = np.repeat(np.arange(6), 10)
+    factor = (episode == 0).astype(int)
+    found = metrics.probe(rng.normal(size=(60, 2)), factor, episode)
+    assert found.chance == pytest.approx(50 / 60)
+    assert found.score <= found.chance
 
 
 def test_a_factor_is_read_off_features_that_have_it(rng: np.random.Generator) -> None:

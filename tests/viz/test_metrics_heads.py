@@ -1,12 +1,15 @@
-"""Metrics of rewards and ends, by numbers worked out by hand and by scikit-learn."""
+"""Metrics of rewards and ends, by numbers worked out by hand, and some by scikit-learn."""
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
-from sklearn.metrics import average_precision_score, brier_score_loss, r2_score, roc_auc_score
+from sklearn.metrics import r2_score
 
+from wmtk.errors import MissingDependencyError
 from wmtk.viz import metrics
 from wmtk.viz.metrics import Bootstrap
 
@@ -23,14 +26,24 @@ def few(episodes: int) -> Bootstrap:
 # --- events ---
 
 
+def test_events_by_hand() -> None:
+    truth, score = [1, 0, 1, 0, 0], [0.9, 0.8, 0.6, 0.6, 0.1]
+    # Of six pairs of an event and another step, 4 are in order and one is a tie.
+    assert metrics.roc_auc(truth, score) == pytest.approx(4.5 / 6)
+    # Thresholds 0.9 and 0.6 have recall ½ and 1, precision 1 and 2/4.
+    assert metrics.average_precision(truth, score) == pytest.approx(0.5 * 1 + 0.5 * 2 / 4)
+    squares = 0.1**2 + 0.8**2 + 0.4**2 + 0.6**2 + 0.1**2
+    assert metrics.brier(truth, score) == pytest.approx(squares / 5)
+
+
 @pytest.mark.parametrize("digits", [8, 1], ids=["distinct", "ties"])
-def test_events_as_scikit_learn_scores_them(rng: np.random.Generator, digits: int) -> None:
-    truth = rng.random(400) < 0.1
-    score = np.round(np.clip(rng.normal(0.3, 0.2, 400) + 0.2 * truth, 0, 1), digits)
-    expected = average_precision_score(truth, score)
-    assert metrics.average_precision(truth, score) == pytest.approx(expected)
-    assert metrics.roc_auc(truth, score) == pytest.approx(roc_auc_score(truth, score))
-    assert metrics.brier(truth, score) == pytest.approx(brier_score_loss(truth, score))
+def test_without_tolerance_it_is_the_average_precision(
+    rng: np.random.Generator, digits: int
+) -> None:
+    truth = rng.random((20, 20)) < 0.1
+    score = np.round(np.clip(rng.normal(0.3, 0.2, truth.shape) + 0.2 * truth, 0, 1), digits)
+    expected = metrics.average_precision(truth.ravel(), score.ravel())
+    assert metrics.tolerant_average_precision(truth, score, 0) == pytest.approx(expected)
 
 
 def test_average_precision_by_hand() -> None:
@@ -42,6 +55,15 @@ def test_average_precision_by_hand() -> None:
 def test_without_events_nothing_can_be_said() -> None:
     assert np.isnan(metrics.average_precision([False, False], [0.1, 0.2]))
     assert np.isnan(metrics.roc_auc([True, True], [0.1, 0.2]))
+    assert np.isnan(metrics.roc_auc([False, False], [0.1, 0.2]))
+    assert metrics.brier([False, False], [0.1, 0.2]) == pytest.approx(0.025)
+    assert metrics.brier([True, True], [0.1, 0.2]) == pytest.approx((0.81 + 0.64) / 2)
+
+
+def test_without_scikit_learn_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
+    with pytest.raises(MissingDependencyError, match=r"wmtk\[viz\]"):
+        metrics.roc_auc([True, False], [0.1, 0.2])
 
 
 def test_an_alarm_that_is_early_counts_with_tolerance() -> None:

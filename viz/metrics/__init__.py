@@ -1,7 +1,7 @@
-"""Whether a world model is right, in numbers: pure functions of arrays, without torch.
+"""Metrics of world models: pure functions of arrays, without torch.
 
-Windows come first: arrays are (N, T, …) for N windows of T steps, and a mask (N, T) says which
-steps exist. Uncertainty is a bootstrap over episodes.
+Arrays are (N, T, …) for N windows of T steps, and a mask (N, T) is true where steps exist.
+Intervals are bootstrapped over episodes.
 """
 
 from wmtk.stats import Bootstrap, Estimate

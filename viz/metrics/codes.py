@@ -1,6 +1,6 @@
-"""How a model uses its discrete codes: V variables of K classes, over N frames.
+"""Use of discrete latent codes: V variables of K classes, over N frames.
 
-`posterior` (N, V, K) are the probabilities of each variable after seeing a frame.
+`posterior` (N, V, K) are the probabilities of each variable given the frame.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ PERMUTATIONS = 10
 @dataclass(frozen=True)
 class CodeUsage:
     frames: int
-    usage: Numbers  # (V, K), how often each class is used
-    perplexity: Numbers  # (V,), the number of classes that are as good as used: 1 … K
+    usage: Numbers  # (V, K), the share of frames of each class
+    perplexity: Numbers  # (V,), the number of classes in effective use: 1 … K
     dead: NDArray[np.bool_]  # (V, K)
     threshold: float  # of usage, below which a class is dead
-    information: Numbers  # (V,), nats that a variable tells about the frame
-    entropy: Numbers  # (V,), mean entropy of a variable after seeing the frame
+    information: Numbers  # (V,), mutual information of a variable and the frame, in nats
+    entropy: Numbers  # (V,), mean entropy of the posterior, in nats
 
     @property
     def dead_share(self) -> float:
@@ -39,26 +39,24 @@ def code_usage(posterior: ArrayLike, dead: float = DEAD) -> CodeUsage:
     assert q.ndim == 3, q.shape
     N, _, K = q.shape
     usage = q.mean(0)
-    spread, left = entropy(usage), entropy(q).mean(0)
+    marginal, conditional = entropy(usage), entropy(q).mean(0)
     threshold = dead / K
     # Rounding must not make information negative.
-    told = np.maximum(spread - left, 0)
-    return CodeUsage(N, usage, np.exp(spread), usage < threshold, threshold, told, left)
+    information = np.maximum(marginal - conditional, 0)
+    dead_classes = usage < threshold
+    return CodeUsage(N, usage, np.exp(marginal), dead_classes, threshold, information, conditional)
 
 
 def usage_distance(first: ArrayLike, second: ArrayLike) -> Numbers:
-    """How much of the use of classes (V, K) is elsewhere: half of Σ |difference|, 0 … 1, (V,).
-
-    Of posterior and prior: 0 if what is expected is, on the whole, what then is seen.
-    """
+    """The total variation distance of two uses of classes (V, K), ½·Σ |difference|: (V,), 0 … 1."""
     gap = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     return np.asarray(np.abs(gap).sum(-1) / 2)
 
 
 def factor_bins(factor: ArrayLike, bins: int = FACTOR_BINS) -> NDArray[np.int64]:
-    """A factor's values (N,) as classes 0 … B−1: as they are if few, or else equally many in each.
+    """The values (N,) of a factor as classes 0 … B−1: distinct values, or quantile bins if many.
 
-    Values that are equal never stand in different classes.
+    Equal values are in the same class.
     """
     values = np.asarray(factor)
     distinct, inverse = np.unique(values, return_inverse=True)
@@ -70,22 +68,25 @@ def factor_bins(factor: ArrayLike, bins: int = FACTOR_BINS) -> NDArray[np.int64]
 
 
 def mutual_information(posterior: ArrayLike, classes: NDArray[np.int64]) -> Numbers:
-    """I(z; factor) in nats for each variable (V,), the factor given as classes (N,)."""
+    """I(z; factor) in nats for each variable (V,), the factor given as classes (N,).
+
+    scikit-learn's `mutual_info_score` counts in whole numbers; posteriors are probabilities.
+    """
     q = np.asarray(posterior, np.float64)
     N, V, K = q.shape
-    which = np.eye(int(classes.max()) + 1)[classes]  # (N, B)
-    joint = (q.reshape(N, V * K).T @ which / N).reshape(V, K, -1)
+    members = np.eye(int(classes.max()) + 1)[classes]  # (N, B)
+    joint = (q.reshape(N, V * K).T @ members / N).reshape(V, K, -1)
     both = entropy(joint.reshape(V, -1))
     return np.asarray(entropy(joint.sum(2)) + entropy(joint.sum(1)) - both)
 
 
 @dataclass(frozen=True)
 class FactorInformation:
-    """What codes tell about a factor, in nats, beyond what chance would seem to tell."""
+    """Mutual information of codes and a factor, in nats, corrected for chance."""
 
     information: Numbers  # (V,), I(z; factor) − baseline
     baseline: Numbers  # (V,), the mean over permuted factors
-    entropy: float  # of the factor, which is the most there is to tell
+    entropy: float  # of the factor: the upper bound of the information
 
 
 def factor_information(
@@ -104,5 +105,5 @@ def factor_information(
     ]
     baseline = np.mean(shuffled, 0)
     share = np.bincount(classes) / len(classes)
-    found = mutual_information(posterior, classes) - baseline
-    return FactorInformation(found, baseline, float(entropy(share)))
+    information = mutual_information(posterior, classes) - baseline
+    return FactorInformation(information, baseline, float(entropy(share)))

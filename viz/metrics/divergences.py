@@ -18,7 +18,7 @@ def softmax(logits: ArrayLike) -> Numbers:
 
 
 def bernoulli(logits: ArrayLike) -> Numbers:
-    """Binary variables (…) as distributions over no and yes: (…, 2)."""
+    """Logits (…) of binary variables as distributions over 0 and 1: (…, 2)."""
     numbers = np.asarray(logits, np.float64)
     return softmax(np.stack([np.zeros_like(numbers), numbers], -1))
 
@@ -36,7 +36,7 @@ def divergence(first: ArrayLike, second: ArrayLike) -> Numbers:
 
 
 def gaussian_entropy(std: ArrayLike) -> Numbers:
-    """Of normal distributions, each number on its own: (…)."""
+    """Of normal distributions, elementwise: (…)."""
     constant = 0.5 * math.log(2 * math.pi * math.e)
     return np.asarray(np.log(np.asarray(std, np.float64)) + constant)
 
@@ -44,11 +44,11 @@ def gaussian_entropy(std: ArrayLike) -> Numbers:
 def gaussian_divergence(
     mean: ArrayLike, std: ArrayLike, other_mean: ArrayLike, other_std: ArrayLike
 ) -> Numbers:
-    """KL of normal distributions, each number on its own: (…)."""
+    """KL of normal distributions, elementwise: (…)."""
     m, s, n, r = (np.asarray(x, np.float64) for x in (mean, std, other_mean, other_std))
     return np.asarray(0.5 * ((s / r) ** 2 + ((m - n) / r) ** 2 - 1) + np.log(r / s))
 
 
 def _log(p: Numbers) -> Numbers:
-    """The logarithm, and a very small number's where a probability is 0."""
+    """log p, finite where p is 0."""
     return np.asarray(np.log(np.maximum(p, np.finfo(np.float64).tiny)))

@@ -1,4 +1,4 @@
-"""Whether a model knows when a task is over: its discounts against the true ends."""
+"""Prediction of terminal steps: predicted discounts against the recorded ends."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from wmtk.viz.metrics.events import (
 
 @dataclass(frozen=True)
 class EndingQuality:
-    """The probability of a terminal step, as the discount gives it, against what happened."""
+    """The probability of a terminal step, from the discount, against the recorded steps."""
 
     steps: int
-    terminal: int  # steps at which the task was over
+    terminal: int  # terminal steps
     base_rate: float
     expected_rate: float  # the mean probability
-    average_precision: Estimate  # against the base rate
+    average_precision: Estimate  # a constant prediction reaches the base rate
     auc: Estimate
     brier: Estimate
     brier_of_base_rate: float
     calibration_error: float
     reliability: Reliability
-    truncated: int  # steps at which an episode was cut off; these are no ends of the task
-    at_truncated: float  # the mean probability there, which should be low; NaN without any
+    truncated: int  # steps at which an episode was truncated, which are not terminal
+    at_truncated: float  # the mean probability there, ideally low; NaN without any
 
 
 def terminal_probability(discount: ArrayLike, gamma: float) -> Numbers:
-    """1 − discount/γ: a discount is γ times the probability of going on."""
-    going_on = np.asarray(discount, np.float64) / gamma
-    return np.asarray(1 - np.clip(going_on, 0, 1))
+    """1 − discount/γ: a discount is γ times the probability of continuing."""
+    continuing = np.asarray(discount, np.float64) / gamma
+    return np.asarray(1 - np.clip(continuing, 0, 1))
 
 
 def ending_quality(
@@ -48,22 +48,22 @@ def ending_quality(
     mask: ArrayLike,
     bootstrap: Bootstrap,
 ) -> EndingQuality:
-    """Compare over windows (N, T); the bootstrap's rows are windows."""
-    over, cut, exists = (np.asarray(x, bool) for x in (terminal, truncated, mask))
+    """Quality over windows (N, T); the rows of the bootstrap are windows."""
+    ended, cut, exists = (np.asarray(x, bool) for x in (terminal, truncated, mask))
     expected = np.asarray(probability, np.float64)
-    cut = cut & ~over & exists
+    cut = cut & ~ended & exists
 
     def chosen(rows: Rows) -> tuple[Numbers, Numbers]:
-        return over[rows][exists[rows]], expected[rows][exists[rows]]
+        return ended[rows][exists[rows]], expected[rows][exists[rows]]
 
-    happened, said = over[exists], expected[exists]
+    happened, predicted = ended[exists], expected[exists]
     base = float(happened.mean())
-    curve = reliability(happened, said)
+    curve = reliability(happened, predicted)
     return EndingQuality(
         steps=len(happened),
         terminal=int(happened.sum()),
         base_rate=base,
-        expected_rate=float(said.mean()),
+        expected_rate=float(predicted.mean()),
         average_precision=bootstrap.statistic(lambda rows: average_precision(*chosen(rows))),
         auc=bootstrap.statistic(lambda rows: roc_auc(*chosen(rows))),
         brier=bootstrap.statistic(lambda rows: brier(*chosen(rows))),

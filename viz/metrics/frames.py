@@ -1,6 +1,6 @@
-"""How well a predicted picture shows the true one: frames (…, H, W, C) give numbers (…).
+"""Similarity of predicted and true images: frames (…, H, W, C) give numbers (…).
 
-Pictures are bytes, or numbers from 0 to 1; what lies outside is clamped.
+Images are uint8, or floats from 0 to 1, which are clipped.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 Frames = NDArray[Any]
 
-PSNR_MOST = 100.0  # dB: equal pictures would be infinitely alike, and no mean could be taken
+PSNR_MOST = 100.0  # dB: the PSNR of equal images would be infinite, and so would means
 SIGMA = 1.5  # of the window of SSIM, in pixels
 RADIUS = 5
 BLOCK = 256  # frames at a time, which bounds the memory
-_C1, _C2 = 0.01**2, 0.03**2  # of SSIM, for pictures from 0 to 1
+_C1, _C2 = 0.01**2, 0.03**2  # of SSIM, for images from 0 to 1
 
 
 def to_unit(frames: Frames) -> Numbers:
@@ -44,19 +44,19 @@ def psnr(mse: Numbers) -> Numbers:
 def ssim(prediction: Frames, truth: Frames) -> Numbers:
     """The structural similarity of each frame, as scikit-image defines it.
 
-    The window is a Gaussian of 11 × 11 pixels that stays inside of the picture; channels are
-    averaged. 1 is equality.
+    The window is a Gaussian of 11 × 11 pixels inside the image; channels are averaged. Equal images
+    have 1.
     """
     H, W, C = truth.shape[-3:]
     assert min(H, W) > 2 * RADIUS, f"SSIM needs more than {2 * RADIUS} pixels a side, not {H} × {W}"
     prediction, truth = np.broadcast_arrays(prediction, truth)
     lead = truth.shape[:-3]
     first, second = (x.reshape(-1, H, W, C) for x in (prediction, truth))
-    found = np.empty(len(first))
+    similarity = np.empty(len(first))
     for start in range(0, len(first), BLOCK):
         block = slice(start, start + BLOCK)
-        found[block] = _ssim(to_unit(first[block]), to_unit(second[block]))
-    return found.reshape(lead)
+        similarity[block] = _ssim(to_unit(first[block]), to_unit(second[block]))
+    return similarity.reshape(lead)
 
 
 def _ssim(x: Numbers, y: Numbers) -> Numbers:
@@ -70,7 +70,7 @@ def _ssim(x: Numbers, y: Numbers) -> Numbers:
 
 
 def _blur(frames: Numbers) -> Numbers:
-    """The Gaussian means around all pixels that are far enough from the border: (H', N, C, W')."""
+    """Gaussian means around all pixels that are RADIUS away from the border: (H', N, C, W')."""
     _, H, W, _ = frames.shape
     down = np.tensordot(_kernel(H), frames, (1, 1))  # (H', N, W, C)
     return np.tensordot(down, _kernel(W), (2, 1))
@@ -87,7 +87,7 @@ def _kernel(side: int) -> Numbers:
 
 
 def moving(truth: Frames, reference: Frames, threshold: float = 0.0) -> NDArray[np.bool_]:
-    """The pixels (…, H, W) that differ from a reference by more than `threshold`, of 1."""
+    """The pixels (…, H, W) that differ from a reference by more than `threshold`, in units of the full range."""
     difference = np.abs(to_unit(truth) - to_unit(reference))
     return np.asarray((difference > threshold).any(-1))
 

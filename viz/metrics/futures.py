@@ -1,4 +1,4 @@
-"""Several futures of one beginning: the best of them, how far they differ, what actions change."""
+"""Several sampled futures of one context: the best one, their spread, sensitivity to actions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from wmtk.stats import Bootstrap, Estimate, Numbers
 
 
 def best_future(scores: Numbers, mask: NDArray[np.bool_]) -> Numbers:
-    """Of futures with scores (N, S, T), those (N, T) of the future that is best on the whole.
+    """The scores (N, T) of the future with the highest mean score, of scores (N, S, T).
 
-    Steps where the mask (N, T) is false do not count.
+    Steps where the mask (N, T) is false are ignored.
     """
-    means = np.where(mask[:, None], scores, 0).sum(-1)  # of equally many steps: a sum will do
+    means = np.where(mask[:, None], scores, 0).sum(-1)  # sums, which have the same order as means
     best: Numbers = np.take_along_axis(scores, means.argmax(1)[:, None, None], 1)[:, 0]
     return best
 
 
 def spread(futures: Numbers) -> Numbers:
-    """The variance of futures (S, …), without bias: (…). One future has none, which is NaN."""
+    """The unbiased variance of futures (S, …): (…); NaN for a single one."""
     if len(futures) < 2:
         return np.full(futures.shape[1:], np.nan)
     return np.asarray(futures.var(0, ddof=1))
@@ -28,21 +28,21 @@ def spread(futures: Numbers) -> Numbers:
 def spread_skill(
     variance: ArrayLike, error_of_mean: ArrayLike, samples: int, bootstrap: Bootstrap
 ) -> Estimate:
-    """How large the spread is, for the error of the futures' mean; both (N, T), gives (T,).
+    """The ratio of the spread to the error of the futures' mean; both (N, T), gives (T,).
 
-    1 if the truth is like one more future. Below 1 the model is too sure of itself, above 1 it
-    hesitates too much.
+    1 if the truth is distributed as the futures are; below 1 the model is overconfident, above 1
+    underconfident.
     """
-    # The mean of S futures is off by (1 + 1/S) of the variance, if the truth is one of them.
+    # The squared error of the mean of S futures is (1 + 1/S) of the variance in expectation.
     expected = np.asarray(variance, np.float64) * (samples + 1) / samples
     return bootstrap.ratio(expected, error_of_mean).map(np.sqrt)
 
 
 def fair_error(error_of_mean: Numbers, variance: Numbers, samples: int) -> Numbers:
-    """The squared error that the mean of infinitely many futures would have.
+    """An estimate of the squared error of the mean of infinitely many futures.
 
-    It is estimated from the mean of S futures and their variance; with one future it is not known
-    and the error stays as it is.
+    It is made from the mean of S futures and their variance; the error of one future is returned
+    unchanged.
     """
     if samples < 2:
         return error_of_mean
@@ -50,7 +50,7 @@ def fair_error(error_of_mean: Numbers, variance: Numbers, samples: int) -> Numbe
 
 
 def other_windows(windows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """For each window another one, at random: an order in which none keeps its place."""
+    """For each window another one at random: a permutation without fixed points."""
     assert windows >= 2, windows
     order = rng.permutation(windows)
     swapped = np.empty(windows, np.int64)
@@ -61,7 +61,7 @@ def other_windows(windows: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def sensitivity(score: Numbers, without: Numbers, weights: ArrayLike, bs: Bootstrap) -> Estimate:
     """The mean of score − without over windows (N, T): (T,).
 
-    Of scores with the true actions and with those of other windows it is the action sensitivity:
-    near 0 a model does not mind what is done.
+    With scores of the true actions and of those of other windows this is the action sensitivity,
+    which is near 0 if predictions do not depend on the actions.
     """
     return bs.mean(score - without, weights)

@@ -1,11 +1,11 @@
-"""How well numbers are predicted: errors, correlations, explained variance of arrays (N,)."""
+"""Prediction of numbers: errors, correlations, explained variance of arrays (N,)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wmtk.viz.metrics.events import rank
+from wmtk.stats import Numbers
 
 
 def mean_absolute_error(truth: ArrayLike, prediction: ArrayLike) -> float:
@@ -22,7 +22,7 @@ def r_squared(truth: ArrayLike, prediction: ArrayLike) -> float:
 
 
 def correlation(truth: ArrayLike, prediction: ArrayLike) -> float:
-    """Pearson's correlation; NaN where one of both does not vary."""
+    """Pearson's correlation; NaN if an argument is constant."""
     first, second = (np.asarray(x, np.float64) for x in (truth, prediction))
     if not len(first) or np.ptp(first) == 0 or np.ptp(second) == 0:
         return np.nan
@@ -31,5 +31,12 @@ def correlation(truth: ArrayLike, prediction: ArrayLike) -> float:
 
 
 def rank_correlation(truth: ArrayLike, prediction: ArrayLike) -> float:
-    """Spearman's correlation: whether the order is right."""
+    """Spearman's correlation: the correlation of the ranks."""
     return correlation(rank(truth), rank(prediction))
+
+
+def rank(values: ArrayLike) -> Numbers:
+    """Ranks from 1 on; equal values have the mean of their ranks."""
+    _, inverse, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[inverse])

@@ -1,4 +1,4 @@
-"""Rewards and returns: what was predicted against what came, over windows (N, T)."""
+"""Prediction of rewards and returns, over windows (N, T)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wmtk.stats import Bootstrap, Estimate, Numbers, Rows
 from wmtk.viz.metrics.events import around, tolerant_average_precision
 from wmtk.viz.metrics.numbers import correlation, r_squared, rank_correlation
 
-HARDLY = 0.05  # of the size of returns: less than that is no variation
+NEGLIGIBLE = 0.05  # of the size of returns: smaller deviations are not counted as variation
 SPARSE = 0.2  # rewards are events if fewer steps than this share have one
 TOLERANCE = 1  # steps
 
@@ -20,14 +20,14 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class EventQuality:
-    """How well the steps with a reward of one sign are found."""
+    """Prediction of the steps with a reward of one sign."""
 
     count: int
-    base_rate: float  # which is the average precision of knowing nothing
+    base_rate: float  # the average precision of a constant prediction
     average_precision: Estimate
     with_tolerance: Estimate
     tolerance: int  # steps
-    size: Estimate  # what is predicted within the tolerance, for what came: 1 fits
+    size: Estimate  # Σ predicted within the tolerance / Σ true; 1 is ideal
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ def reward_quality(
     tolerance: int = TOLERANCE,
     sparse: bool | None = None,
 ) -> RewardQuality:
-    """Compare rewards (N, T) as the environment gave them; the bootstrap's rows are windows.
+    """Quality of predictions of raw rewards (N, T); the rows of the bootstrap are windows.
 
-    `sparse` says whether rewards are events, by default if they are rare in these rows.
+    Sparse rewards are measured as events; by default rewards are sparse if they are rare here.
     """
-    true, found = np.asarray(truth, np.float64), np.asarray(prediction, np.float64)
+    true, predicted = np.asarray(truth, np.float64), np.asarray(prediction, np.float64)
     share = float((true[mask] != 0).mean())
     sparse = 0 < share < SPARSE if sparse is None else sparse
 
     def chosen(rows: Rows) -> tuple[Numbers, Numbers]:
-        return true[rows][mask[rows]], found[rows][mask[rows]]
+        return true[rows][mask[rows]], predicted[rows][mask[rows]]
 
     def events(sign: int) -> EventQuality | None:
         happened = (np.sign(true) == sign) & mask
@@ -71,27 +71,27 @@ def reward_quality(
         exact, near = (
             bootstrap.statistic(
                 lambda rows, near=near: tolerant_average_precision(  # type: ignore[misc]
-                    happened[rows], sign * found[rows], near, mask[rows]
+                    happened[rows], sign * predicted[rows], near, mask[rows]
                 )
             )
             for near in (0, tolerance)
         )
         close = (around(happened.astype(np.float64), tolerance) > 0) & mask
-        predicted = np.where(close, sign * found, 0).sum(1)
-        size = bootstrap.ratio(predicted, np.where(happened, np.abs(true), 0).sum(1))
+        amount = np.where(close, sign * predicted, 0).sum(1)
+        size = bootstrap.ratio(amount, np.where(happened, np.abs(true), 0).sum(1))
         count = int(happened.sum())
         return EventQuality(count, count / int(mask.sum()), exact, near, tolerance, size)
 
-    bias = ((found - true) * mask).sum(1)
+    bias = ((predicted - true) * mask).sum(1)
     return RewardQuality(
         sparse=sparse,
         share=share,
         amount=float(np.abs(true * mask).sum(1).mean()),
         r_squared=bootstrap.statistic(lambda rows: r_squared(*chosen(rows))),
         correlation=bootstrap.statistic(lambda rows: correlation(*chosen(rows))),
-        error=bootstrap.mean(np.abs(found - true), mask),
+        error=bootstrap.mean(np.abs(predicted - true), mask),
         correlation_at=np.array(
-            [correlation(true[m, t], found[m, t]) for t, m in enumerate(mask.T)]
+            [correlation(true[m, t], predicted[m, t]) for t, m in enumerate(mask.T)]
         ),
         positive=events(1),
         negative=events(-1),
@@ -101,10 +101,10 @@ def reward_quality(
 
 @dataclass(frozen=True)
 class ReturnQuality:
-    """Returns that a model imagines against those that were reached."""
+    """Imagined returns against true ones."""
 
     size: float  # the root mean square of the true ones
-    varied: int  # how many of the true ones differ from their median
+    varied: int  # how many true ones differ from their median
     true: Estimate  # the means
     imagined: Estimate
     bias: Estimate
@@ -113,24 +113,24 @@ class ReturnQuality:
 
 
 def return_quality(truth: ArrayLike, imagined: ArrayLike, bootstrap: Bootstrap) -> ReturnQuality:
-    """Compare returns (N,): of windows, episodes or, for the rank correlation, checkpoints."""
-    true, found = np.asarray(truth, np.float64), np.asarray(imagined, np.float64)
+    """Compare returns (N,) of windows or episodes; the rows of the bootstrap are the same."""
+    true, predicted = np.asarray(truth, np.float64), np.asarray(imagined, np.float64)
     size = float(np.sqrt(np.square(true).mean()))
     return ReturnQuality(
         size=size,
-        varied=int((np.abs(true - np.median(true)) > HARDLY * size).sum()),
+        varied=int((np.abs(true - np.median(true)) > NEGLIGIBLE * size).sum()),
         true=bootstrap.mean(true),
-        imagined=bootstrap.mean(found),
-        bias=bootstrap.mean(found - true),
-        correlation=bootstrap.statistic(lambda rows: correlation(true[rows], found[rows])),
+        imagined=bootstrap.mean(predicted),
+        bias=bootstrap.mean(predicted - true),
+        correlation=bootstrap.statistic(lambda rows: correlation(true[rows], predicted[rows])),
         rank_correlation=bootstrap.statistic(
-            lambda rows: rank_correlation(true[rows], found[rows])
+            lambda rows: rank_correlation(true[rows], predicted[rows])
         ),
     )
 
 
 def discounted_return(reward: ArrayLike, discount: ArrayLike) -> Numbers:
-    """Σ_t reward_t · Π_{i<t} discount_i over (N, T): the first reward counts in full."""
+    """Σ_t reward_t · Π_{i<t} discount_i over (N, T): the first reward is not discounted."""
     return np.asarray((np.asarray(reward, np.float64) * discount_before(discount)).sum(-1))
 
 
@@ -142,9 +142,9 @@ def discount_before(discount: ArrayLike) -> Numbers:
 
 
 def expected_return(reward: ArrayLike, discount: ArrayLike, value: ArrayLike) -> Numbers:
-    """The discounted return of (…, T) where what follows the last row is what a critic expects.
+    """The discounted return of (…, T), bootstrapped with the value of the last row.
 
-    A value counts the reward of arriving at its state, so that the last one stands for both.
+    The value of a state includes the reward of arriving there, so it replaces the last reward.
     """
     rewards = np.array(reward, np.float64)
     rewards[..., -1] = np.asarray(value, np.float64)[..., -1]

@@ -1,4 +1,4 @@
-"""Whether a prediction is worth more than a simple guess, step by step."""
+"""Skill: the error of predictions relative to that of a baseline, at each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wmtk.stats import Bootstrap, Estimate
 
 @dataclass(frozen=True)
 class Usable:
-    """The steps 1 … H over which a skill is surely above 0: from `first` to `last`, or 0 and 0."""
+    """The steps, from 1, over which the interval of a skill is above 0; 0 and 0 if there are none."""
 
     first: int
     last: int
@@ -21,20 +21,19 @@ class Usable:
 def skill(error: ArrayLike, baseline: ArrayLike, bootstrap: Bootstrap) -> Estimate:
     """1 − Σ error / Σ error of a baseline, over windows (N, H): (H,).
 
-    1 is perfect, 0 is no better than the baseline, below 0 is worse. Where the baseline makes no
-    error there is nothing to gain, and the skill is NaN.
+    1 is perfect, 0 equals the baseline, below 0 is worse. NaN where the error of the baseline is 0.
     """
     return bootstrap.ratio(error, baseline).map(lambda ratio: 1 - ratio)
 
 
-def usable_horizon(found: Estimate) -> Usable:
-    """The stretch of steps over which the interval of a skill (H,) stays above 0.
+def usable_horizon(values: Estimate) -> Usable:
+    """The range of steps over which the interval of a skill (H,) stays above 0.
 
-    It begins where the interval first is above 0, which may be late: copying the last frame is
-    hard to beat right after it. Without intervals the value itself has to be above 0. A NaN, where
-    there was nothing to predict, does not end the stretch.
+    It begins at the first step whose interval is above 0, which may be late: copying the last frame
+    is a strong baseline at first. Without intervals the value itself has to be above 0. NaN, where
+    the baseline has no error, does not end the range.
     """
-    floor = np.where(np.isnan(found.low), found.value, found.low)
+    floor = np.where(np.isnan(values.low), values.value, values.low)
     good, known = floor > 0, ~np.isnan(floor)
     if not good.any():
         return Usable(0, 0)

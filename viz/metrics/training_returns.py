@@ -1,4 +1,4 @@
-"""What a policy imagines to reach against what it reaches, from checkpoint to checkpoint."""
+"""Imagined returns of a policy against true ones, over the checkpoints of a training."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wmtk.viz.metrics.numbers import rank_correlation
 
 @dataclass(frozen=True)
 class TrainingReturns:
-    """Mean returns at C checkpoints, and whether they have the same order."""
+    """Mean returns at C checkpoints, and the rank correlation over these."""
 
     true: Estimate  # (C,)
     imagined: Estimate  # (C,)
     bias: Estimate  # (C,), imagined − true
-    rank_correlation: Estimate  # a scalar; NaN for one checkpoint, or where all are alike
+    rank_correlation: Estimate  # a scalar; NaN for one checkpoint or equal means
 
 
 def training_returns(
@@ -30,10 +30,10 @@ def training_returns(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> TrainingReturns:
-    """Compare returns (E,) of episodes, each with what was imagined of it, of each checkpoint.
+    """Compare the true and the imagined returns (E,) of the episodes of each checkpoint.
 
-    Intervals are bootstrapped over the episodes of each checkpoint. The checkpoints themselves are
-    taken as they are: what another training would have done is not in them.
+    Intervals are bootstrapped over the episodes of each checkpoint; they do not cover the variation
+    from one training to another.
     """
     assert len(truth) == len(imagined) > 0, (len(truth), len(imagined))
     pairs = [
@@ -41,30 +41,34 @@ def training_returns(
         for t, i in zip(truth, imagined, strict=True)
     ]
     means = []
-    for came, said in pairs:
-        assert came.shape == said.shape, (came.shape, said.shape)
+    for true, predicted in pairs:
+        assert true.shape == predicted.shape, (true.shape, predicted.shape)
         bootstrap = Bootstrap(
-            np.arange(len(came)), confidence=confidence, resamples=resamples, seed=seed
+            np.arange(len(true)), confidence=confidence, resamples=resamples, seed=seed
         )
-        means.append([bootstrap.mean(numbers) for numbers in (came, said, said - came)])
+        means.append([bootstrap.mean(numbers) for numbers in (true, predicted, predicted - true)])
     rng = np.random.default_rng(seed)
-    drawn = [_drawn_means(*pair, resamples, rng) for pair in pairs]  # C times (2, R)
-    many = np.stack(drawn, -1)  # (2, R, C)
-    true, found, bias = (_stacked([each[part] for each in means]) for part in range(3))
-    ranks = np.array([rank_correlation(*both) for both in many.swapaxes(0, 1)])
-    value = np.asarray(rank_correlation(true.value, found.value))
+    resampled = np.stack([_resampled_means(*p, resamples, rng) for p in pairs], -1)  # (2, R, C)
+    true_means, imagined_means, bias = (
+        _stacked([each[part] for each in means]) for part in range(3)
+    )
+    ranks = np.array([rank_correlation(*both) for both in resampled.swapaxes(0, 1)])
+    value = np.asarray(rank_correlation(true_means.value, imagined_means.value))
     outside = (1 - confidence) / 2
     low = high = np.asarray(np.nan)
-    if not np.isnan(value) and min(len(came) for came, _ in pairs) > 1:
+    if not np.isnan(value) and min(len(true) for true, _ in pairs) > 1:
         low, high = np.nanquantile(ranks, [outside, 1 - outside])
-    return TrainingReturns(true, found, bias, Estimate(value, np.asarray(low), np.asarray(high)))
+    rank = Estimate(value, np.asarray(low), np.asarray(high))
+    return TrainingReturns(true_means, imagined_means, bias, rank)
 
 
-def _drawn_means(true: Numbers, found: Numbers, times: int, rng: np.random.Generator) -> Numbers:
-    """Means of both over episodes that are drawn with replacement, in pairs: (2, R)."""
+def _resampled_means(
+    true: Numbers, predicted: Numbers, times: int, rng: np.random.Generator
+) -> Numbers:
+    """Means of both over episodes drawn with replacement, in pairs: (2, R)."""
     E = len(true)
     counts = rng.multinomial(E, np.full(E, 1 / E), times)  # (R, E)
-    return np.stack([counts @ true, counts @ found]) / E
+    return np.stack([counts @ true, counts @ predicted]) / E
 
 
 def _stacked(parts: Sequence[Estimate]) -> Estimate:
