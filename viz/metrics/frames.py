@@ -87,7 +87,7 @@ def _kernel(side: int) -> Numbers:
 
 
 def moving(truth: Frames, reference: Frames, threshold: float = 0.0) -> NDArray[np.bool_]:
-    """The pixels (…, H, W) that differ from a reference by more than `threshold`, in units of the full range."""
+    """The pixels (…, H, W) that differ from a reference by more than `threshold` (of 1)."""
     difference = np.abs(to_unit(truth) - to_unit(reference))
     return np.asarray((difference > threshold).any(-1))
 

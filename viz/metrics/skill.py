@@ -12,7 +12,7 @@ from wmtk.stats import Bootstrap, Estimate
 
 @dataclass(frozen=True)
 class Usable:
-    """The steps, from 1, over which the interval of a skill is above 0; 0 and 0 if there are none."""
+    """The steps from 1 over which the interval of a skill is above 0; 0 and 0 if there are none."""
 
     first: int
     last: int
