@@ -47,7 +47,7 @@ def test_objects_show_what_they_are(agent, dataset) -> None:
         "ActionCodec('discrete(3)', size=3)": agent.actions,
         "ObsCodec({'image': 'box 64×64×1 uint8'})": agent.observations,
         f"EpisodeTable(episodes=12, steps={dataset.num_steps})": dataset.episodes,
-        "Prediction(obs={'image': uint8[1, 9, 64, 64, 1]}, reward=float32[1, 9], "
+        "EpisodePrediction(obs={'image': uint8[1, 9, 64, 64, 1]}, reward=float32[1, 9], "
         "discount=float32[1, 9])": agent.predict(episode, context=5, horizon=9),
         f"State(deter={row}, stoch={row}, stats={row})": agent.observe(episode),
         "LatentState(deter=float32[2, 3], codes=int16[2, 4])": LatentState(
