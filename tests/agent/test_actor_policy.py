@@ -66,8 +66,8 @@ def test_it_sees_what_it_was_trained_on(agent, dataset) -> None:
             action = rssm.from_action(played[:, t] * ~first[:, t, None])
             deter = rssm.advance(deter, stoch, action)
             torch.testing.assert_close(seen.deter[:, t], deter, rtol=1e-4, atol=1e-5)
-            stats = rssm.posterior(deter, embed[:, t])
-            torch.testing.assert_close(seen.stats[:, t], stats, rtol=1e-4, atol=1e-5)
+            dist_params = rssm.posterior(deter, embed[:, t])
+            torch.testing.assert_close(seen.dist_params[:, t], dist_params, rtol=1e-4, atol=1e-5)
             stoch = seen.stoch[:, t]
 
 
@@ -90,7 +90,9 @@ def test_the_same_seed_gives_the_posterior_of_training(agent, dataset) -> None:
     assert loss.requires_grad
     for t, state in enumerate(states):
         assert torch.equal(state.stoch[0], trained.stoch[0, t])
-        torch.testing.assert_close(state.stats[0], trained.stats[0, t], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            state.dist_params[0], trained.dist_params[0, t], rtol=1e-4, atol=1e-5
+        )
         torch.testing.assert_close(state.deter[0], trained.deter[0, t], rtol=1e-4, atol=1e-5)
 
 
@@ -108,7 +110,7 @@ def test_slots_do_not_mix_and_episodes_are_forgotten(agent, dataset) -> None:
     fresh = agent.make_policy(sample=False)
     fresh.act([0], [frames(two, 0)])
     torch.testing.assert_close(together.states([0]).deter, fresh.states([0]).deter)
-    torch.testing.assert_close(together.states([0]).stats, fresh.states([0]).stats)
+    torch.testing.assert_close(together.states([0]).dist_params, fresh.states([0]).dist_params)
 
 
 def test_the_same_seed_plays_the_same_and_training_draws_what_it_would_have(agent, dataset) -> None:

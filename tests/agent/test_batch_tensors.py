@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from wmtk.agent.batch_tensors import ActionCodec
-from wmtk.models.actions import actions_of
+from wmtk.models.distributions import action_distribution
 from wmtk.spaces import ArraySpec
 
 SPACES = {
@@ -28,7 +28,7 @@ SPACES = {
 @pytest.mark.parametrize("name", SPACES)
 def test_what_an_actor_chooses_reaches_the_environment(name) -> None:
     spec, values = SPACES[name]
-    codec, actions = ActionCodec(spec), actions_of(spec)
+    codec, actions = ActionCodec(spec), action_distribution(spec)
     wanted = np.array(values, spec.dtype)
     encoded = codec.encode(wanted[None])[0]  # (3, A)
     assert encoded.shape == (3, codec.size)
@@ -37,7 +37,7 @@ def test_what_an_actor_chooses_reaches_the_environment(name) -> None:
     assert back.dtype == spec.dtype
     np.testing.assert_allclose(back, wanted, atol=1e-6)
     torch.manual_seed(0)
-    drawn = actions.sample(torch.randn(50, actions.stats_size) * 3)
+    drawn = actions.sample(torch.randn(50, actions.params_size) * 3)
     space = spec.to_gymnasium()
     for action in codec.decode(drawn):
         assert space.contains(action if spec.shape else action[()])

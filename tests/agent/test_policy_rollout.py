@@ -45,7 +45,7 @@ def test_a_dream_follows_the_actor(agent) -> None:
     torch.manual_seed(5)
     inputs = model.batch_inputs(batch)
     seen = model.model.observe(window(inputs, slice(0, 3)))
-    first = model.behavior.act(seen.feat[:, -1], sample=False)
+    first = model.actor_critic.act(seen.feat[:, -1], sample=False)
     np.testing.assert_array_equal(model.actions.decode(first)[0], found.action[0, 0, 0])
 
 
@@ -68,5 +68,5 @@ def test_states_are_judged_as_arrays(agent) -> None:
     assert found.shape == seen.reward.shape
     feat = torch.from_numpy(np.concatenate([seen.deter, seen.stoch], -1))
     with torch.no_grad():
-        expected = model.behavior.critic(feat).squeeze(-1).numpy()
+        expected = model.actor_critic.critic(feat).squeeze(-1).numpy()
     np.testing.assert_allclose(found, expected)

@@ -34,7 +34,7 @@ def agent(dataset, config, tmp_path) -> Any:
 def test_objects_show_what_they_are(agent, dataset) -> None:
     episode = dataset[0]
     T, path = episode.length + 1, agent.run.path
-    count = sum(x.numel() for m in (agent.model, agent.behavior) for x in m.parameters())
+    count = sum(x.numel() for m in (agent.model, agent.actor_critic) for x in m.parameters())
     row = f"float32[1, {T}, 8]"
     spaces = "obs={'image': 'box 64×64×1 uint8'}, action='discrete(3)'"
     about = f"'{path}', kind='policy', step=2, task='wmtk/Catch-v0'"
@@ -49,7 +49,7 @@ def test_objects_show_what_they_are(agent, dataset) -> None:
         f"EpisodeTable(episodes=12, steps={dataset.num_steps})": dataset.episodes,
         "EpisodePrediction(obs={'image': uint8[1, 9, 64, 64, 1]}, reward=float32[1, 9], "
         "discount=float32[1, 9])": agent.predict(episode, context=5, horizon=9),
-        f"State(deter={row}, stoch={row}, stats={row})": agent.observe(episode),
+        f"State(deter={row}, stoch={row}, dist_params={row})": agent.observe(episode),
         "LatentState(deter=float32[2, 3], codes=int16[2, 4])": LatentState(
             np.zeros((2, 3), np.float32), np.zeros((2, 4), np.int16)
         ),

@@ -12,10 +12,9 @@ from wmtk.models.losses import (
     discount_nll,
     gaussian_nll,
     masked_mean,
-    squared_error,
 )
 
-LATENT = Categorical(1, 3)
+LATENT = Categorical([3])
 ALL = torch.ones(2, 4, dtype=torch.bool)
 
 
@@ -59,7 +58,7 @@ def test_the_divergence_and_its_gradients_by_hand() -> None:
     p, q = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
     post, prior = (x.log().reshape(1, 1, 2).requires_grad_() for x in (p, q))
     one = torch.ones(1, 1, dtype=torch.bool)
-    kl = balanced_kl(Categorical(1, 2), post, prior, one, 0.8)
+    kl = balanced_kl(Categorical([2]), post, prior, one, 0.8)
     assert kl.item() == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(2 / 3))  # 0.1438
     of_post, of_prior = torch.autograd.grad(kl, [post, prior])
     # By the logits of the prior: q − p. By those of the posterior: p · (ln p/q − KL).
@@ -68,11 +67,11 @@ def test_the_divergence_and_its_gradients_by_hand() -> None:
     assert of_post.flatten().tolist() == pytest.approx([0.2 * by_hand, -0.2 * by_hand], abs=1e-6)
 
 
-def test_the_image_likelihood_carries_a_constant_that_the_error_does_not() -> None:
+def test_the_likelihood_is_half_the_squared_error_and_a_constant() -> None:
     mean, target = torch.zeros(1, 2, 2), torch.tensor([[[1.0, 0.0], [0.0, 2.0]]])
     constant = 4 * 0.5 * math.log(2 * math.pi)
     assert gaussian_nll(mean, target, 2).tolist() == pytest.approx([2.5 + constant])
-    assert squared_error(mean, target, 2).tolist() == pytest.approx([5 / 4])
+    assert (gaussian_nll(mean, target, 2) - constant).tolist() == pytest.approx([5 / 2])
     mean.requires_grad_()
     (grad,) = torch.autograd.grad(gaussian_nll(mean, target, 2).sum(), mean)
     assert torch.equal(grad, -target)  # mean − target
@@ -97,8 +96,8 @@ def test_the_discount_loss_has_soft_targets() -> None:
 
 
 def test_perplexity_counts_the_classes_in_use() -> None:
-    stats = torch.full((1, 4, 8), -50.0)
+    logits = torch.full((1, 4, 8), -50.0)
     for t, (first, second) in enumerate([(0, 0), (1, 0), (0, 0), (1, 0)]):
-        stats[0, t, first] = stats[0, t, 4 + second] = 50.0  # two variables of four classes
+        logits[0, t, first] = logits[0, t, 4 + second] = 50.0  # two variables of four classes
     mask = torch.ones(1, 4, dtype=torch.bool)
-    assert code_perplexity(stats, 2, 4, mask).item() == pytest.approx((2 + 1) / 2)
+    assert code_perplexity(Categorical([4, 4]), logits, mask).item() == pytest.approx((2 + 1) / 2)

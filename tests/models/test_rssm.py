@@ -114,7 +114,7 @@ def test_imagination_goes_on_from_any_state_by_the_prior(rssm) -> None:
     torch.manual_seed(3)
     step = rssm.imagine_step(start, action[:, 0])
     torch.testing.assert_close(dream.deter[:, 0], step.deter)
-    torch.testing.assert_close(dream.stats[:, 0], rssm.prior(step.deter))
+    torch.testing.assert_close(dream.dist_params[:, 0], rssm.prior(step.deter))
 
 
 def test_gradients_reach_back_through_time(rssm) -> None:

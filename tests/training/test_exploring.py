@@ -18,14 +18,14 @@ def small(config):
 
 def test_the_explorer_plays_and_the_actor_of_the_task_is_examined(dataset, small) -> None:
     plain = AgentTrainer(small, dataset.schema, 0, CPU)
-    assert plain.collection_policy([0]).behavior is plain.policy.actor_critic
+    assert plain.collection_policy([0]).actor_critic is plain.policy.actor_critic
     curious = AgentTrainer(
         small.override({"behavior.explore": "disagreement"}), dataset.schema, 0, CPU
     )
     trainer = curious.policy
-    assert curious.collection_policy([0]).behavior is trainer.explorer
+    assert curious.collection_policy([0]).actor_critic is trainer.explorer
     assert curious.collection_policy([0]).sample
-    assert curious.task_policy([0]).behavior is trainer.actor_critic
+    assert curious.task_policy([0]).actor_critic is trainer.actor_critic
 
 
 def test_an_ensemble_may_begin_where_another_run_had_none(dataset, small) -> None:

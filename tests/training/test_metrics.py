@@ -134,7 +134,7 @@ def test_kl_is_in_nats_before_scales_and_free_nats(dataset, config, free_nats) -
         report = trainer.summarize([trainer.validate(inputs, 1)])
         torch.manual_seed(0)
         post, rssm = trainer.model.observe(inputs), trainer.model.rssm
-        nats = rssm.latent.kl(post.stats, rssm.prior(post.deter))[inputs.mask].mean().item()
+        nats = rssm.latent.kl(post.dist_params, rssm.prior(post.deter))[inputs.mask].mean().item()
     assert report["kl"] == pytest.approx(nats, rel=1e-4)
     assert trainer.progress_terms(report)["kl"] == report["kl"]  # in the progress line
     assert report["loss/kl"] == pytest.approx(3 * max(nats, free_nats), rel=1e-4)

@@ -498,7 +498,7 @@ def test_an_explorer_plays_where_there_is_one(config, tmp_path, monkeypatch) -> 
 
     def watched(self, seed):
         asked.append(original(self, seed))
-        assert asked[-1].behavior is self.policy.explorer
+        assert asked[-1].actor_critic is self.policy.explorer
         return asked[-1]
 
     monkeypatch.setattr(AgentTrainer, "collection_policy", watched)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from wmtk.models.schedules import Linear, value
+from wmtk.models.schedules import LinearSchedule, value
 from wmtk.runs.training_config import OptimizerConfig
 from wmtk.training.optim import Optimizer
 from wmtk.training.presets import PRESETS, training_config
@@ -79,7 +79,7 @@ def test_the_paper_presets_place_eps_as_the_reference() -> None:
 
 
 def test_the_rate_warms_up() -> None:
-    config = OptimizerConfig(lr=Linear(start=2.0, end=1.0, steps=10), warmup=4)
+    config = OptimizerConfig(lr=LinearSchedule(start=2.0, end=1.0, steps=10), warmup=4)
     assert [config.lr_at(s) for s in (1, 2, 4, 5, 10, 99)] == pytest.approx(
         [1.9 / 4, 1.8 / 2, 1.6, 1.5, 1.0, 1.0]
     )
@@ -90,7 +90,7 @@ def test_the_rate_warms_up() -> None:
 
 
 def test_a_schedule_is_linear_and_stays_at_its_end() -> None:
-    schedule = Linear(start=3e-3, end=3e-4, steps=100)
+    schedule = LinearSchedule(start=3e-3, end=3e-4, steps=100)
     assert [value(schedule, s) for s in (0, 50, 100, 1000)] == pytest.approx(
         [3e-3, 1.65e-3, 3e-4, 3e-4]
     )

@@ -1,4 +1,4 @@
-"""Updates of actor and critic: which states they start from, the slow critic, schedules, saving."""
+"""Updates of actor and critic: their start states, the target critic, schedules, saving."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.datasets import Schema
 from wmtk.errors import ConfigError, DivergedError, RunError
-from wmtk.models.imagination import Trajectory
+from wmtk.models.actor_critic import ActorCritic
+from wmtk.models.imagination import StartStates, Trajectory, imagine
 from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
-from wmtk.models.schedules import Linear, value
+from wmtk.models.schedules import LinearSchedule, value
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.training_config import BehaviorConfig
 from wmtk.spaces import ArraySpec
@@ -98,18 +99,18 @@ def test_an_update_changes_actor_and_critic_and_leaves_the_model_alone(actions, 
         if (x != before[n]).any()
     }
     assert moved == {"actor", "critic"}
-    assert {"gradient/actor", "gradient/critic", "imagined/return", "critic/slow_gap"} <= set(
+    assert {"gradient/actor", "gradient/critic", "imagined/return", "critic/target_gap"} <= set(
         metrics
     )
 
 
-def test_the_slow_critic_is_renewed_every_few_updates() -> None:
+def test_the_target_critic_is_updated_every_few_updates() -> None:
     trainer = make_trainer(SMALL.override({"target_update_every": 3}))
     post, inputs = make_batch(trainer)
     seen = []
     for step in range(1, 8):
         trainer.update(inputs, step, post)
-        seen.append(trainer.actor_critic.slow.out.weight.clone())
+        seen.append(trainer.actor_critic.target_critic.out.weight.clone())
     changed = [not torch.equal(a, b) for a, b in pairwise(seen)]
     assert changed == [False, False, True, False, False, True]  # before updates 4 and 7
 
@@ -155,8 +156,13 @@ def one_update(changes: dict[str, object]) -> tuple[PolicyTrainer, dict[str, flo
     return trainer, {name: float(x) for name, x in metrics.items()}
 
 
-def worth_of(reward: Tensor, dream: Trajectory, following: Tensor) -> float:
-    return lambda_targets(reward, dream.discount, following, SMALL.lambda_).mean().item()
+def worth_of(reward: Tensor, dream: Trajectory, next_value: Tensor) -> float:
+    return lambda_targets(reward, dream.discount, next_value, SMALL.lambda_).mean().item()
+
+
+def imagined(trainer: PolicyTrainer, actor_critic: ActorCritic, starts: StartStates) -> Trajectory:
+    backprop = actor_critic.rho(1) < 1
+    return imagine(trainer.model, actor_critic, starts, SMALL.horizon, backprop_dynamics=backprop)
 
 
 def test_a_penalty_lowers_the_targets_by_what_the_steps_cost() -> None:
@@ -165,8 +171,8 @@ def test_a_penalty_lowers_the_targets_by_what_the_steps_cost() -> None:
     trainer = make_trainer(SMALL.override(WARY))  # as it was before that update
     starts = trainer.start_states(*make_batch(trainer))
     torch.manual_seed(5)
-    dream = trainer.actor_critic.imagine(trainer.model, starts, trainer.objective(1))
-    doubt = updated.ensemble.judge(dream)  # it is updated before the actor
+    dream = imagined(trainer, trainer.actor_critic, starts)
+    doubt = updated.ensemble.uncertainty(dream)  # it is updated before the actor
     assert found["disagreement/imagined"] == pytest.approx(doubt.mean().item())
     assert doubt.min() > 0
     cost = worth_of(-2.0 * dream.discount * doubt, dream, torch.zeros_like(doubt))
@@ -182,12 +188,10 @@ def test_an_explorer_is_rewarded_by_disagreement_alone() -> None:
     trainer = make_trainer(SMALL.override(CURIOUS))
     starts = trainer.start_states(*make_batch(trainer))
     torch.manual_seed(5)
-    trainer.actor_critic.imagine(
-        trainer.model, starts, trainer.objective(1)
-    )  # the task's comes first
-    dream = trainer.explorer.imagine(trainer.model, starts, trainer.objective(1))
-    reward = dream.discount * updated.ensemble.judge(dream)
-    wanted = worth_of(reward, dream, dream.following)
+    imagined(trainer, trainer.actor_critic, starts)  # the task's comes first
+    dream = imagined(trainer, trainer.explorer, starts)
+    reward = dream.discount * updated.ensemble.uncertainty(dream)
+    wanted = worth_of(reward, dream, dream.next_value)
     assert found["explorer/critic/target"] == pytest.approx(wanted, rel=1e-5)
 
 
@@ -243,8 +247,8 @@ def test_from_an_action_space_to_actions_in_it(space, rho) -> None:
     metrics = trainer.update(inputs, 1, post).metrics
     assert all(torch.isfinite(x) for x in metrics.values())
     assert any((a != b).any() for a, b in zip(before, trainer.state_dict().values(), strict=True))
-    for behavior in (trainer.actor_critic, trainer.explorer):
-        policy = ActorPolicy(trainer.model, behavior, Schema(obs, spec))
+    for actor_critic in (trainer.actor_critic, trainer.explorer):
+        policy = ActorPolicy(trainer.model, actor_critic, Schema(obs, spec))
         for action in policy.act([0, 1], [{"state": np.zeros(3, np.float32)}] * 2):
             assert spec.to_gymnasium().contains(action), action
 
@@ -256,10 +260,13 @@ def test_schedules_decide_what_is_learned_at_a_step() -> None:
     scheduled = training_config("atari", ("schedules",)).behavior.model_dump()
     changes = {name: scheduled[name] for name in ("entropy", "reinforce_mix")}
     trainer = make_trainer(SMALL.override(changes))
-    start, end = trainer.objective(0), trainer.objective(2_500_000 // 4)
-    assert (start.entropy, start.reinforce) == pytest.approx((3e-3, 0.9))
-    assert (end.entropy, end.reinforce) == pytest.approx((3e-4, 1.0))
-    assert end.reinforce == 1.0  # exactly, so that nothing is recorded through the dynamics
+    start, end = (
+        (value(trainer.config.entropy, step), trainer.actor_critic.rho(step))
+        for step in (0, 2_500_000 // 4)
+    )
+    assert start == pytest.approx((3e-3, 0.9))
+    assert end == pytest.approx((3e-4, 1.0))
+    assert end[1] == 1.0  # exactly, so that nothing is recorded through the dynamics
 
 
 @pytest.mark.parametrize(
@@ -275,7 +282,7 @@ def test_schedules_decide_what_is_learned_at_a_step() -> None:
 def test_schedules_go_over_the_papers_agent_steps_at_any_pace(preset, overrides, updates) -> None:
     behavior = training_config(preset, ("schedules",), overrides).behavior
     for schedule in (behavior.entropy, behavior.reinforce_mix):
-        assert isinstance(schedule, Linear)
+        assert isinstance(schedule, LinearSchedule)
         assert schedule.steps == updates
     shorter = {**overrides, "behavior.entropy.steps": 7}  # what is set singly has the last word
     assert training_config(preset, ("schedules",), shorter).behavior.entropy.steps == 7
@@ -283,8 +290,8 @@ def test_schedules_go_over_the_papers_agent_steps_at_any_pace(preset, overrides,
 
 def test_by_default_the_kind_of_actions_decides_between_the_gradients() -> None:
     automatic = SMALL.override({"reinforce_mix": None})
-    assert make_trainer(automatic).objective(1).reinforce == 1
-    assert make_trainer(automatic, NUMBERS).objective(1).reinforce == 0
+    assert make_trainer(automatic).actor_critic.rho(1) == 1
+    assert make_trainer(automatic, NUMBERS).actor_critic.rho(1) == 0
 
 
 @pytest.mark.parametrize(
@@ -321,7 +328,7 @@ def test_every_preset_and_ablation_is_valid() -> None:
     assert training_config("atari", ("long-term-entropy",)).behavior.long_term_entropy
     assert training_config("atari", ("mixed-gradients",)).behavior.reinforce_mix == 0.9
     entropy = training_config("atari", ("schedules",)).behavior.entropy
-    assert isinstance(entropy, Linear)
+    assert isinstance(entropy, LinearSchedule)
     assert value(entropy, 0) == 3e-3
     with pytest.raises(ConfigError, match=r"behavior\.horizon"):
         training_config("tiny", overrides={"behavior.horizn": 3})

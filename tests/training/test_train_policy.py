@@ -106,7 +106,7 @@ def test_metrics_are_logged(model_run, tmp_path) -> None:
         "imagined/weight",
         "critic/value",
         "critic/target",
-        "critic/slow_gap",
+        "critic/target_gap",
         "actor/advantage",
         "actor/probability/0",
         "entropy/actor",

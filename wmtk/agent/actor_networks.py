@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from wmtk.models.actions import Actions
 from wmtk.models.actor_critic import ActorCritic
+from wmtk.models.distributions import ActionDistribution
 from wmtk.models.ensemble import Ensemble
 from wmtk.models.world_model import WorldModel
 from wmtk.runs.training_config import BehaviorConfig
@@ -13,12 +13,16 @@ from wmtk.runs.training_config import BehaviorConfig
 TASK, EXPLORER, ENSEMBLE = "behavior", "explorer", "ensemble"
 
 
-def make_actor_critic(config: BehaviorConfig, model: WorldModel, actions: Actions) -> ActorCritic:
+def make_actor_critic(
+    config: BehaviorConfig, model: WorldModel, actions: ActionDistribution
+) -> ActorCritic:
     """An untrained actor with its critics for the states of `model`."""
-    return ActorCritic(model.rssm.feat_size, actions, config.layers, config.units)
+    return ActorCritic(config, model.rssm.feat_size, actions)
 
 
-def make_ensemble(config: BehaviorConfig, model: WorldModel, actions: Actions) -> Ensemble:
+def make_ensemble(
+    config: BehaviorConfig, model: WorldModel, actions: ActionDistribution
+) -> Ensemble:
     """Untrained one-step predictors for the states of `model`."""
     ensemble = config.ensemble
     return Ensemble(
@@ -31,7 +35,7 @@ def make_ensemble(config: BehaviorConfig, model: WorldModel, actions: Actions) -
 
 
 def make_actor_networks(
-    config: BehaviorConfig, model: WorldModel, actions: Actions
+    config: BehaviorConfig, model: WorldModel, actions: ActionDistribution
 ) -> dict[str, nn.Module]:
     """All networks that `config` enables."""
     networks: dict[str, nn.Module] = {TASK: make_actor_critic(config, model, actions)}

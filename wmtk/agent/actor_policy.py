@@ -48,7 +48,7 @@ class ActorPolicy:
     def __init__(
         self,
         model: WorldModel,
-        behavior: ActorCritic,
+        actor_critic: ActorCritic,
         schema: Schema,
         *,
         observations: ObsCodec | None = None,
@@ -57,7 +57,7 @@ class ActorPolicy:
         name: str = "actor",
         checkpoint: str = "",
     ) -> None:
-        self.model, self.behavior = model, behavior
+        self.model, self.actor_critic = model, actor_critic
         self.observations = observations or ObsCodec(schema.obs)
         self.schema = schema.only(self.observations.sources)
         self.sample = sample  # actions; latent states are always sampled
@@ -104,7 +104,7 @@ class ActorPolicy:
             state = self.model.rssm.observe_step(
                 previous, self._action[rows], embed, self._is_first[rows]
             )
-            action = self.behavior.act(state.feat, sample=self.sample)
+            action = self.actor_critic.act(state.feat, sample=self.sample)
             self._rng_state = rng_state()
         for part, new in zip(self._state, state, strict=True):
             part[rows] = new
@@ -144,14 +144,14 @@ class ActorIntrospector:
 
     @torch.no_grad()
     def values(self, env_indices: Sequence[int]) -> NDArray[np.float32]:
-        return _numpy(self._policy.behavior.critic(self._feat(env_indices)).squeeze(-1))
+        return _numpy(self._policy.actor_critic.critic(self._feat(env_indices)).squeeze(-1))
 
     @torch.no_grad()
     def rewards(self, env_indices: Sequence[int]) -> NDArray[np.float32]:
         return _numpy(self._policy.model.reward(self._feat(env_indices)))
 
     def transform_rewards(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        array: NDArray[np.float64] = self._policy.model.transformed(
+        array: NDArray[np.float64] = self._policy.model.transform_reward(
             torch.from_numpy(rewards)
         ).numpy()
         return array

@@ -31,8 +31,8 @@ from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.datasets import Batch, Dataset, Episode
 from wmtk.datasets.schema_match import require_episode, require_fit
 from wmtk.errors import RunError, UsageError
-from wmtk.models.actions import actions_of
 from wmtk.models.actor_critic import ActorCritic
+from wmtk.models.distributions import action_distribution
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.reprs import brief_repr
@@ -250,33 +250,33 @@ class LoadedAgent(LoadedModel):
         True
 
     Attributes:
-        behavior: The actor and the critic.
+        actor_critic: The actor and the critic.
         explorer: The actor and the critic of exploration, or None.
     """
 
     def __init__(self, run: Run, saved: Checkpoint, device: str) -> None:
         super().__init__(run, saved, device)
-        settings, actions = self.config.behavior, actions_of(self.schema.action)
-        self.behavior = make_actor_critic(settings, self.model, actions)
+        settings, actions = self.config.behavior, action_distribution(self.schema.action)
+        self.actor_critic = make_actor_critic(settings, self.model, actions)
         self.explorer: ActorCritic | None = None
         if settings.explore:
             self.explorer = make_actor_critic(settings, self.model, actions)
-        for name, behavior in {TASK: self.behavior, EXPLORER: self.explorer}.items():
-            if behavior is not None:
+        for name, actor_critic in {TASK: self.actor_critic, EXPLORER: self.explorer}.items():
+            if actor_critic is not None:
                 with checkpoint_errors(saved.path):
-                    load_module_state(name, behavior, saved.tensors)
-                behavior.to(self.device).eval()
+                    load_module_state(name, actor_critic, saved.tensors)
+                actor_critic.to(self.device).eval()
 
     @property
     def _modules(self) -> list[nn.Module]:
-        behaviors = (self.behavior, self.explorer)
-        return [self.model, *(each for each in behaviors if each is not None)]
+        actor_critics = (self.actor_critic, self.explorer)
+        return [self.model, *(each for each in actor_critics if each is not None)]
 
     def make_policy(
         self, *, sample: bool, seed: Sequence[int] = (0,), explore: bool = False
     ) -> ActorPolicy:
-        behavior = self.explorer if explore else self.behavior
-        if behavior is None:
+        actor_critic = self.explorer if explore else self.actor_critic
+        if actor_critic is None:
             raise RunError(
                 f"{self.run.path} was trained without an explorer.",
                 f"Train one: wmtk train-policy {shlex.quote(str(self.run.path))} "
@@ -284,7 +284,7 @@ class LoadedAgent(LoadedModel):
             )
         return ActorPolicy(
             self.model,
-            behavior,
+            actor_critic,
             self.data_schema,
             observations=self.observations,
             sample=sample,
@@ -296,13 +296,13 @@ class LoadedAgent(LoadedModel):
     @torch.no_grad()
     def value(self, state: State) -> NDArray[np.float32]:
         """The critic's values (…) of states: the discounted sum of rewards from the state on."""
-        return _numpy(self.behavior.critic(state.feat).squeeze(-1))
+        return _numpy(self.actor_critic.critic(state.feat).squeeze(-1))
 
     @torch.no_grad()
     def value_of(self, deter: NDArray[Any], stoch: NDArray[Any]) -> NDArray[np.float32]:
         """The critic's values (…) of states given as arrays (…, D) and (…, Z)."""
         feat = torch.from_numpy(np.concatenate([deter, stoch], -1, dtype=np.float32))
-        return _numpy(self.behavior.critic(feat.to(self.device)).squeeze(-1))
+        return _numpy(self.actor_critic.critic(feat.to(self.device)).squeeze(-1))
 
     def rollout_policy(
         self,
@@ -317,7 +317,7 @@ class LoadedAgent(LoadedModel):
         """Imagined rollouts of the actor after the first rows of N windows."""
         return rollout_policy(
             self.model,
-            self.behavior,
+            self.actor_critic,
             self.actions,
             self.batch_inputs(batch),
             context=context,

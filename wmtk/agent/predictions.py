@@ -32,9 +32,9 @@ def observe_batch(model: WorldModel, inputs: Inputs, seed: int = 0) -> Posterior
         deter=_numpy(post.deter),
         stoch=_numpy(post.stoch),
         latent=model.config.rssm.latent,
-        posterior=distributions(model, post.stats),
+        posterior=distributions(model, post.dist_params),
         prior=distributions(model, model.rssm.prior(post.deter)),
-        true_reward=_numpy(model.transformed(inputs.reward)),
+        true_reward=_numpy(model.transform_reward(inputs.reward)),
     )
 
 
@@ -52,7 +52,7 @@ def predict_batch(
 @torch.no_grad()
 def rollout_policy(
     model: WorldModel,
-    behavior: ActorCritic,
+    actor_critic: ActorCritic,
     actions: ActionCodec,
     inputs: Inputs,
     *,
@@ -73,7 +73,7 @@ def rollout_policy(
         state = State(*(part.repeat_interleave(samples, 0) for part in posterior.at(-1)))
         chosen, feats = [], []
         for _ in range(horizon):
-            chosen.append(behavior.act(state.feat, sample=sample))
+            chosen.append(actor_critic.act(state.feat, sample=sample))
             state = model.rssm.imagine_step(state, chosen[-1])
             feats.append(state.feat)
     lead = (N, samples, horizon)
@@ -84,7 +84,7 @@ def rollout_policy(
         action=action.reshape(*lead, *action.shape[1:]),
         reward=_numpy(model.reward(feat)),
         discount=_numpy(model.discount(feat)),
-        value=_numpy(behavior.critic(feat).squeeze(-1)),
+        value=_numpy(actor_critic.critic(feat).squeeze(-1)),
     )
 
 
@@ -120,15 +120,15 @@ def decoded(model: WorldModel, feat: Tensor) -> dict[str, NDArray[Any]]:
     return obs
 
 
-def distributions(model: WorldModel, stats: Tensor) -> Floats:
+def distributions(model: WorldModel, dist_params: Tensor) -> Floats:
     """The distribution of each latent variable, (…, V, K), as in `Posterior`."""
     latent = model.rssm.latent
     if isinstance(latent, Categorical):
-        return _numpy(torch.softmax(latent.logits(stats), -1))
+        return _numpy(torch.softmax(latent.per_variable(dist_params), -1))
     if isinstance(latent, Binary):
-        return _numpy(torch.stack([torch.sigmoid(-stats), torch.sigmoid(stats)], -1))
+        return _numpy(torch.stack([torch.sigmoid(-dist_params), torch.sigmoid(dist_params)], -1))
     assert isinstance(latent, Gaussian), latent
-    return _numpy(torch.stack(latent._moments(stats), -1))
+    return _numpy(torch.stack(latent.moments(dist_params), -1))
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ from wmtk.agent.actor_networks import make_actor_networks
 from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.agent.compat import with_cell_bias
 from wmtk.errors import ConfigError, RunError, SpaceError
-from wmtk.models.actions import actions_of
+from wmtk.models.distributions import action_distribution
 from wmtk.models.world_model import WorldModel
 from wmtk.runs.model_spaces import spaces_of
 from wmtk.runs.run_directory import Run
@@ -27,7 +27,7 @@ def require_saved_sizes(run: Run, config: TrainingConfig, which: str = "latest")
     shapes = run.checkpoints.shapes(which)
     try:
         schema, observations = spaces_of(run, config)
-        size, actions = ActionCodec(schema.action).size, actions_of(schema.action)
+        size, actions = ActionCodec(schema.action).size, action_distribution(schema.action)
         with torch.device("meta"), checkpoint_errors(run.checkpoints.folder):
             model = WorldModel(config.model, observations.specs, size)
             saved = {name: torch.empty(shape) for name, shape in shapes.items()}

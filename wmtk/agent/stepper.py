@@ -32,7 +32,7 @@ class ModelStepper:
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
         self._model, self._device = loaded.model, loaded.device
-        self._behavior = loaded.behavior if isinstance(loaded, LoadedAgent) else None
+        self._actor_critic = loaded.actor_critic if isinstance(loaded, LoadedAgent) else None
 
     @property
     def schema(self) -> Schema:
@@ -45,7 +45,7 @@ class ModelStepper:
     @property
     def has_actor(self) -> bool:
         """Whether the model has an actor."""
-        return self._behavior is not None
+        return self._actor_critic is not None
 
     # --- first states ---
 
@@ -84,34 +84,34 @@ class ModelStepper:
     @torch.no_grad()
     def act(self, state: LatentState, *, seed: Sequence[int], sample: bool = True) -> NDArray[Any]:
         """The actor's actions in states: (S, …)."""
-        if self._behavior is None:
+        if self._actor_critic is None:
             raise RunError(
                 f"{self.loaded.run.path} has no actor.",
                 f"Train one: wmtk train-policy {shlex.quote(str(self.loaded.run.path))} --out …",
             )
         with fork_rng(_number(seed)):
-            action = self._behavior.act(self._tensors(state).feat, sample=sample)
+            action = self._actor_critic.act(self._tensors(state).feat, sample=sample)
         return self.loaded.actions.decode(action)
 
     # --- outputs ---
 
     def transform_reward(self, reward: float) -> float:
         """A reward of the task, transformed as the model learns rewards."""
-        return float(self._model.transformed(torch.tensor(reward)))
+        return float(self._model.transform_reward(torch.tensor(reward)))
 
     @torch.no_grad()
     def predict(self, state: LatentState) -> Prediction:
         """The predictions of all heads for states."""
         model, tensors = self._model, self._tensors(state)
-        feat, stats = tensors.feat, model.rssm.prior(tensors.deter)
-        value = None if self._behavior is None else self._behavior.critic(feat).squeeze(-1)
+        feat, prior = tensors.feat, model.rssm.prior(tensors.deter)
+        value = None if self._actor_critic is None else self._actor_critic.critic(feat).squeeze(-1)
         return Prediction(
             obs=decoded(model, feat),
             reward=model.reward(feat).cpu().numpy(),
             discount=model.discount(feat).cpu().numpy(),
             value=None if value is None else value.cpu().numpy(),
-            prior=distributions(model, stats),
-            entropy=model.rssm.latent.entropy(stats).cpu().numpy(),
+            prior=distributions(model, prior),
+            entropy=model.rssm.latent.entropy(prior).cpu().numpy(),
         )
 
     @torch.no_grad()
@@ -126,33 +126,33 @@ class ModelStepper:
     ) -> LatentState:
         rssm = self._model.rssm
         deter = rssm.advance(state.deter, state.stoch, rssm.from_action(action))
-        stats, latent = rssm.prior(deter), rssm.latent
+        prior, latent = rssm.prior(deter), rssm.latent
         if temperature == 0:
-            return self._latent_state(State(deter, latent.mode(stats), stats))
+            return self._latent_state(State(deter, latent.mode(prior), prior))
         with fork_rng(_number(seed)):
-            noise = latent.noise(stats)
+            noise = latent.noise(prior)
         if isinstance(latent, Gaussian):
-            stoch = latent.draw(stats, noise * temperature)
+            stoch = latent.draw(prior, noise * temperature)
         else:
-            stoch = latent.draw(stats / temperature, noise)
-        return self._latent_state(State(deter, stoch, stats))
+            stoch = latent.draw(prior / temperature, noise)
+        return self._latent_state(State(deter, stoch, prior))
 
     def _latent_state(self, state: State) -> LatentState:
         stoch, latent = state.stoch, self._model.rssm.latent
-        codes = latent.logits(stoch).argmax(-1) if isinstance(latent, Categorical) else stoch
+        codes = latent.per_variable(stoch).argmax(-1) if isinstance(latent, Categorical) else stoch
         dtype = np.float32 if isinstance(latent, Gaussian) else np.int16
         return LatentState(state.deter.cpu().numpy(), codes.cpu().numpy().astype(dtype))
 
     def _tensors(self, state: LatentState) -> State:
-        """The state as tensors; its stats are zeros, since the prior computes them from `deter`."""
+        """The state as tensors; `dist_params` are zeros: the prior computes them from `deter`."""
         latent = self._model.rssm.latent
         deter = torch.from_numpy(state.deter).to(self._device)
         codes = torch.from_numpy(state.codes).to(self._device)
         if isinstance(latent, Categorical):
-            stoch = F.one_hot(codes.long(), latent.classes).flatten(-2).to(deter.dtype)
+            stoch = F.one_hot(codes.long(), latent.classes[0]).flatten(-2).to(deter.dtype)
         else:
             stoch = codes.to(deter.dtype)
-        return State(deter, stoch, deter.new_zeros(*deter.shape[:-1], latent.stats_size))
+        return State(deter, stoch, deter.new_zeros(*deter.shape[:-1], latent.params_size))
 
 
 def _number(seed: Sequence[int]) -> int:

@@ -1,111 +1,124 @@
-"""The actor and the critic, and what they learn from imagined steps."""
+"""The actor and the critic, and their losses on imagined trajectories."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from wmtk.models.actions import Actions
-from wmtk.models.imagination import Players, StartStates, Trajectory, World, frozen, imagine
-from wmtk.models.networks import MLP, initialize
+from wmtk.config import Config, Depth, Width
+from wmtk.models.distributions import ActionDistribution
+from wmtk.models.networks import MLP, frozen, initialize
 from wmtk.models.returns import lambda_targets, step_weights
+from wmtk.models.schedules import Scale, Schedule, value
+
+if TYPE_CHECKING:
+    from wmtk.models.imagination import Trajectory
 
 
-@dataclass(frozen=True)
-class Objective:
-    """What is learned from a dream; the paper's symbols."""
+class ActorCriticConfig(Config):
+    """Networks, imagination and losses of actor and critic. The defaults are the paper's for Atari.
 
-    horizon: int = 15  # H
-    trace: float = 0.95  # λ
-    reinforce: float = 1.0  # ρ: 1 is Reinforce, 0 is backpropagation through the dynamics
-    entropy: float = 1e-3  # η
-    long_term_entropy: bool = False  # whether the entropy of later actions counts as a reward
+    The discount γ belongs to the world model: model.discount.
+    """
+
+    layers: Depth = 4
+    units: Width = 400
+    horizon: int = Field(15, ge=1)  # H
+    # N: start states drawn from each batch; null uses every row of the batch.
+    imagination_starts: int | None = Field(None, ge=1)
+    lambda_: float = Field(0.95, ge=0, le=1)  # λ
+    # ρ: 1 is Reinforce, 0 is backpropagation through the dynamics; null is 1 for discrete actions
+    # and 0 for continuous ones.
+    reinforce_mix: Schedule | None = 1.0
+    entropy: Scale = 1e-3  # η
+    long_term_entropy: bool = False  # add the entropy of later actions to the reward
+    target_update_every: int = Field(100, ge=1)  # updates between copies of the critic
 
 
 class ActorCritic(nn.Module):
-    """An actor, its critic and a slow copy of the critic, for features of a given size."""
+    """An actor, a critic and a target critic, for features of a given size."""
 
-    def __init__(self, feat_size: int, actions: Actions, layers: int, units: int) -> None:
+    def __init__(
+        self, config: ActorCriticConfig, feat_size: int, actions: ActionDistribution
+    ) -> None:
         super().__init__()
-        self.actions = actions
-        self.actor = MLP(feat_size, actions.stats_size, layers, units)
-        self.critic = MLP(feat_size, 1, layers, units)
-        self.slow = MLP(feat_size, 1, layers, units).requires_grad_(False)
+        self.config, self.actions = config, actions
+        L, U = config.layers, config.units
+        self.actor = MLP(feat_size, actions.params_size, L, U)
+        self.critic = MLP(feat_size, 1, L, U)
+        self.target_critic = MLP(feat_size, 1, L, U).requires_grad_(False)
         initialize(self)
-        self.renew_slow()
+        self.update_target()
 
-    def renew_slow(self) -> None:
-        """Make the slow critic a copy of the critic."""
-        with torch.no_grad():
-            for old, new in zip(self.slow.parameters(), self.critic.parameters(), strict=True):
-                old.copy_(new)
+    @torch.no_grad()
+    def update_target(self) -> None:
+        """Copy the critic to the target critic."""
+        self.target_critic.load_state_dict(self.critic.state_dict())
 
     def act(self, feat: Tensor, *, sample: bool = True) -> Tensor:
-        """An action for features (…, F): drawn, or the most likely one."""
-        stats = self.actor(feat)
-        return self.actions.sample(stats) if sample else self.actions.mode(stats)
+        """Actions for features (…, F): sampled, or the most likely ones."""
+        dist_params = self.actor(feat)
+        return self.actions.sample(dist_params) if sample else self.actions.mode(dist_params)
 
-    def imagine(self, world: World, starts: StartStates, objective: Objective) -> Trajectory:
-        players = Players(self.actions, self.actor, self.critic, self.slow)
-        through = objective.reinforce < 1
-        return imagine(world, players, starts, objective.horizon, through=through)
+    def rho(self, step: int) -> float:
+        """ρ at an update."""
+        rho = self.config.reinforce_mix
+        return float(self.actions.discrete) if rho is None else value(rho, step)
 
     def losses(
-        self, dream: Trajectory, objective: Objective, reward: Tensor | None = None
+        self, trajectory: Trajectory, step: int, reward: Tensor | None = None
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """The losses of the actor and of the critic, and what to log.
+        """The losses of the actor and of the critic at an update, and metrics.
 
-        `reward` (H, N) is learned from instead of the dream's own, if it is given.
+        `reward` (N, H) replaces the trajectory's own rewards in the losses, if it is given.
         """
-        entropy = self.actions.entropy(dream.stats)  # (H, N)
-        reward = dream.reward if reward is None else reward
-        if objective.long_term_entropy:
-            reward = reward + objective.entropy * self._entropy_there(dream)
-        weight = step_weights(dream.discount.detach())
-        target = lambda_targets(reward, dream.discount, dream.following, objective.trace)
+        rho, eta = self.rho(step), value(self.config.entropy, step)
+        entropy = self.actions.entropy(trajectory.dist_params)  # (N, H)
+        reward = trajectory.reward if reward is None else reward
+        if self.config.long_term_entropy:
+            # The loss has the gradient of each entropy by the actor as a term of its own. Here it
+            # is a reward of the state, differentiable through the dynamics only.
+            with frozen(self.actor):
+                reward = reward + eta * self.actions.entropy(self.actor(trajectory.grad_feat))
+        discount = trajectory.discount
+        weight = step_weights(discount.detach())
+        target = lambda_targets(reward, discount, trajectory.next_value, self.config.lambda_)
         fixed = target.detach()
-        advantage = fixed - dream.value.detach()
-        gain = objective.entropy * entropy
-        if rho := objective.reinforce:
-            log_prob = self.actions.log_prob(dream.stats, dream.action.detach())
+        advantage = fixed - trajectory.value.detach()
+        gain = eta * entropy
+        if rho:
+            log_prob = self.actions.log_prob(trajectory.dist_params, trajectory.action.detach())
             gain = gain + rho * log_prob * advantage
         if rho < 1:
             gain = gain + (1 - rho) * target
         actor_loss = -(weight * gain).mean()
-        critic_loss = 0.5 * (weight * (dream.value - fixed).square()).mean()
-        metrics = {"loss/actor": actor_loss.detach(), "loss/critic": critic_loss.detach()}
+        critic_loss = 0.5 * (weight * (trajectory.value - fixed).square()).mean()
         with torch.no_grad():
-            metrics |= {
+            metrics = {
+                "loss/actor": actor_loss.detach(),
+                "loss/critic": critic_loss.detach(),
                 "entropy/actor": entropy.mean(),
                 "actor/advantage": advantage.std(correction=0),
-                "critic/value": dream.value.mean(),
+                "critic/value": trajectory.value.mean(),
                 "critic/target": fixed.mean(),
             }
-            metrics |= _imagined(dream, weight)
-            summary = self.actions.summary(dream.stats.detach())
-            metrics |= {f"actor/{name}": value for name, value in summary.items()}
+            metrics |= _trajectory_metrics(trajectory, weight)
+            summary = self.actions.metrics(trajectory.dist_params)
+            metrics |= {f"actor/{name}": number for name, number in summary.items()}
         return actor_loss, critic_loss, metrics
 
-    def _entropy_there(self, dream: Trajectory) -> Tensor:
-        """The entropy of the actions at each state as a reward for having come there: (H, N).
 
-        Its gradient by the actor is a term of its own in the loss; here, what led there is to
-        blame, by way of the dynamics if those are recorded.
-        """
-        with frozen(self.actor):
-            return self.actions.entropy(self.actor(dream.path))
-
-
-def _imagined(dream: Trajectory, weight: Tensor) -> dict[str, Tensor]:
-    """What to log of a dream itself."""
+def _trajectory_metrics(trajectory: Trajectory, weight: Tensor) -> dict[str, Tensor]:
     metrics = {
-        "imagined/reward": dream.reward.mean(),
-        "imagined/discount": dream.discount.mean(),
+        "imagined/reward": trajectory.reward.mean(),
+        "imagined/discount": trajectory.discount.mean(),
         "imagined/weight": weight.mean(),
     }
-    if len(weight) > 1:  # two rows know both what a step brings and what both critics say
-        metrics["imagined/return"] = (weight * dream.reward)[1:].sum(0).mean()
-        metrics["critic/slow_gap"] = (dream.value[1:] - dream.following[:-1]).abs().mean()
+    if weight.shape[1] > 1:  # with a single step, no state has both critics' values
+        metrics["imagined/return"] = (weight * trajectory.reward)[:, 1:].sum(1).mean()
+        gap = trajectory.value[:, 1:] - trajectory.next_value[:, :-1]
+        metrics["critic/target_gap"] = gap.abs().mean()
     return metrics

@@ -8,20 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from wmtk.errors import ConfigError
+from wmtk.models.kernels import enabled
+from wmtk.models.kernels.chunks import ENCODED, encode_chunks, encoder_applies
 from wmtk.models.kernels.elu import elu
 from wmtk.models.kernels.matmul import Linear
-from wmtk.models.kernels.strided_conv import (
-    conv,
-    conv_of_small_image,
-    transpose_of_small_image,
-    transpose_to_few_channels,
-)
+from wmtk.models.kernels.strided_conv import strided_conv, strided_conv_transpose
 
 SIZE = 64  # height and width of the images: what the decoder's strides add up to
-_PIECE = 512  # frames that an encoder takes at a time on a CPU: less memory, and as fast
 
 
-def check_image(name: str, shape: tuple[int, ...]) -> None:
+def require_image_size(name: str, shape: tuple[int, ...]) -> None:
     if len(shape) != 3 or shape[:2] != (SIZE, SIZE):
         raise ConfigError(
             f"The image {name!r} has shape {shape}; the networks take {SIZE}×{SIZE}.",
@@ -39,16 +35,14 @@ class ConvEncoder(nn.Module):
         self.size = 8 * depth * 2 * 2
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.device.type == "cpu" and len(x) > _PIECE and not torch.compiler.is_compiling():
-            # The gradients of a piece's layers are gone before those of the next are computed.
-            return torch.cat([self._embed(piece) for piece in torch.split(x, _PIECE)])
-        return self._embed(x)
+        if enabled(applies=encoder_applies(x), pays=len(x) > ENCODED):
+            return encode_chunks(self._encode, x)
+        return self._encode(x)
 
-    def _embed(self, x: Tensor) -> Tensor:
-        *layers, last = self.layers
-        for layer in layers:
-            x = elu(conv(x, *weights(layer)))
-        return elu(conv_of_small_image(x, *weights(last))).flatten(1)
+    def _encode(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = elu(strided_conv(x, *_parameters(layer)))
+        return x.flatten(1)
 
 
 class ConvDecoder(nn.Module):
@@ -58,8 +52,8 @@ class ConvDecoder(nn.Module):
         super().__init__()
         self.depth = depth
         self.linear = Linear(inputs, 32 * depth)
-        # A transposed convolution of a 1×1 image is a linear layer, and several times faster
-        # as one. Its output is laid out as (5, 5, channels).
+        # A transposed convolution of a 1×1 image, which is a linear layer with outputs laid out as
+        # (5, 5, channels).
         self.first = Linear(32 * depth, 5 * 5 * 4 * depth, bias=False)
         self.first_bias = nn.Parameter(torch.zeros(4 * depth))
         self.second = nn.ConvTranspose2d(4 * depth, 2 * depth, 5, stride=2)
@@ -67,21 +61,26 @@ class ConvDecoder(nn.Module):
         self.last = nn.ConvTranspose2d(depth, channels, 6, stride=2)
 
     def initialize(self) -> None:
-        """Glorot bounds of the convolution that `first` stands for."""
+        """Draw `first` within the Glorot bounds of the convolution that it stands for."""
         fan_in, fan_out = 32 * self.depth * 25, 4 * self.depth * 25
         bound = (6 / (fan_in + fan_out)) ** 0.5
         nn.init.uniform_(self.first.weight, -bound, bound)
 
+    @torch.no_grad()
+    def start_at(self, color: Tensor) -> None:
+        """Set the bias of the last layer to a color (C,)."""
+        _parameters(self.last)[1].copy_(color)
+
     def forward(self, features: Tensor) -> Tensor:
         x: Tensor = self.first(self.linear(features))
         x = elu(x.reshape(-1, 5, 5, 4 * self.depth) + self.first_bias)
-        x = elu(transpose_of_small_image(x, *weights(self.second)))
-        x = elu(transpose_to_few_channels(x, *weights(self.third)))
-        return transpose_to_few_channels(x, *weights(self.last))
+        x = elu(strided_conv_transpose(x, *_parameters(self.second)))
+        x = elu(strided_conv_transpose(x, *_parameters(self.third)))
+        return strided_conv_transpose(x, *_parameters(self.last))
 
 
-def weights(layer: nn.Module) -> tuple[Tensor, Tensor]:
-    """Of a convolution, which only holds them: fast_conv computes."""
+def _parameters(layer: nn.Module) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a convolution."""
     assert isinstance(layer.weight, Tensor), layer
     assert isinstance(layer.bias, Tensor), layer
     return layer.weight, layer.bias

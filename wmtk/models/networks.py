@@ -1,7 +1,9 @@
-"""Building blocks: initialization, activation, the layer-norm GRU, multi-layer perceptrons."""
+"""Building blocks: initialization, multi-layer perceptrons, the layer-norm GRU."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import torch
@@ -12,7 +14,7 @@ from wmtk.models.kernels.matmul import Linear
 
 
 def initialize(module: nn.Module) -> None:
-    """Glorot-uniform weights and zero biases, as the reference's framework does by default."""
+    """Glorot-uniform weights and zero biases, the default of the reference's framework."""
     for child in module.modules():
         if isinstance(child, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
             nn.init.xavier_uniform_(child.weight)
@@ -20,12 +22,25 @@ def initialize(module: nn.Module) -> None:
                 nn.init.zeros_(child.bias)
 
 
-def initialize_as_one(*parts: nn.Linear) -> None:
-    """Weights of layers whose outputs are added, as those of one layer of all their inputs."""
+def initialize_jointly(*parts: nn.Linear) -> None:
+    """Glorot-uniform weights of layers whose outputs are added: one layer of all their inputs."""
     inputs, outputs = sum(part.in_features for part in parts), parts[0].out_features
     bound = (6 / (inputs + outputs)) ** 0.5
     for part in parts:
         nn.init.uniform_(part.weight, -bound, bound)
+
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Treat the weights of a module as constants within a block: they get no gradient."""
+    trained = [weight for weight in module.parameters() if weight.requires_grad]
+    for weight in trained:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in trained:
+            weight.requires_grad_(True)
 
 
 class MLP(nn.Module):
@@ -33,6 +48,7 @@ class MLP(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, layers: int, units: int) -> None:
         super().__init__()
+        self.size = outputs
         sizes = [inputs] + [units] * layers
         self.hidden = nn.ModuleList(Linear(n, m) for n, m in pairwise(sizes))
         self.out = Linear(sizes[-1], outputs)
@@ -45,7 +61,7 @@ class MLP(nn.Module):
 
 
 class GRUCell(nn.Module):
-    """A GRU whose three parts are normalized together, and which remembers at first.
+    """A GRU with one layer norm for its three parts, whose update gate is closed at first.
 
     linear([x, h]) + bias → LayerNorm(3D) → (reset, candidate, update);
     candidate = tanh(reset · candidate); update = sigmoid(update − 1).

@@ -1,18 +1,18 @@
-"""What imagined states are worth: λ-targets and the weights of imagined steps.
+"""λ-targets of imagined states, and the weights of imagined steps.
 
-Time first, (H, N), as in wmtk.models.imagination. With three steps (H = 3) from a start z0:
+With three steps (H = 3) from a start state z0:
 
     state      z0 ──a0─▶ z1 ──a1─▶ z2 ──a2─▶ z3     a_t is chosen at z_t and leads to z_{t+1}
     reward     r0        r1        r2         ·     r_t is received on arriving at z_t
-    discount   d0        d1        d2         ·     d_t: does anything come after z_t?
-    weight     1         d0        d0·d1      ·     w_t: is z_t reached at all?
-    slow v      ·        v1        v2        v3     of the slow critic; v3 stands for all the rest
+    discount   d0        d1        d2         ·     d_t: γ times the probability of going on at z_t
+    weight     1         d0        d0·d1      ·     w_t: the probability of reaching z_t, discounted
+    value       ·        v1        v2        v3     of the target critic; v3 stands for all the rest
     target     V0        V1        V2         ·     V_t = r_t + d_t·((1−λ)·v_{t+1} + λ·V_{t+1})
 
-Rewards and discounts are those of states, so that the value of a state includes the reward of
-arriving at it. V_t is the target of the critic at z_t. It is also what a_t is judged by: through
-z_{t+1} it depends on a_t, while r_t, which was received before, is as much in the baseline v(z_t).
-The discount d0 is known rather than predicted: after a terminal start nothing counts.
+Rewards and discounts belong to states, so that the value of a state includes the reward of
+arriving at it. V_t is the critic's target at z_t. It also is the return of a_t: it depends on a_t
+through z_{t+1}, while r_t, received before, is equally part of the baseline v(z_t). The discount d0
+is known rather than predicted: 0 at a terminal start state.
 """
 
 from __future__ import annotations
@@ -21,28 +21,23 @@ import torch
 from torch import Tensor
 
 
-def lambda_targets(reward: Tensor, discount: Tensor, following: Tensor, trace: float) -> Tensor:
-    """The targets V_0 … V_{H−1}, differentiable in everything.
+def lambda_targets(reward: Tensor, discount: Tensor, next_value: Tensor, lambda_: float) -> Tensor:
+    """The targets V_0 … V_{H−1}, (N, H), differentiable in all arguments.
 
-    reward and discount are those of states 0 … H−1, `following` the values of states 1 … H, all
-    (H, N); `trace` is λ.
+    `reward` and `discount` (N, H) belong to states 0 … H−1, `next_value` (N, H) to states 1 … H.
     """
-    assert reward.shape == discount.shape == following.shape, (
-        reward.shape,
-        discount.shape,
-        following.shape,
-    )
-    one_step = torch.addcmul(reward, discount, following, value=1 - trace)
-    carried = trace * discount
-    target = following[-1]
+    shapes = reward.shape, discount.shape, next_value.shape
+    assert shapes[0] == shapes[1] == shapes[2], shapes
+    one_step = torch.addcmul(reward, discount, next_value, value=1 - lambda_)
+    carried = lambda_ * discount
+    target = next_value[:, -1]
     targets = []
-    for t in reversed(range(len(reward))):
-        target = torch.addcmul(one_step[t], carried[t], target)
+    for t in reversed(range(reward.shape[1])):
+        target = torch.addcmul(one_step[:, t], carried[:, t], target)
         targets.append(target)
-    return torch.stack(targets[::-1])
+    return torch.stack(targets[::-1]).t()  # time first in memory, as imagined steps are
 
 
 def step_weights(discount: Tensor) -> Tensor:
-    """The weights w_0 … w_{H−1} from the discounts d_0 … d_{H−1}, (H, N)."""
-    shifted = torch.cat([torch.ones_like(discount[:1]), discount[:-1]])
-    return shifted.cumprod(0)
+    """The weights w_0 … w_{H−1} from the discounts d_0 … d_{H−1}, (N, H)."""
+    return torch.cat([torch.ones_like(discount[:, :1]), discount[:, :-1]], 1).cumprod(1)

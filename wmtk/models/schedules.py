@@ -1,4 +1,4 @@
-"""Numbers that change while training goes on."""
+"""Settings that change during training."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from wmtk.config import Config
 LAST = 2**62  # a step after the end of every schedule
 
 
-class Linear(Config):
-    """A number that goes from one value to another over some steps and stays there."""
+class LinearSchedule(Config):
+    """Linear interpolation from `start` to `end` over `steps` updates, then constant."""
 
     start: float
     end: float
@@ -24,10 +24,10 @@ class Linear(Config):
         return self.start + share * (self.end - self.start)
 
 
-Schedule = float | Linear
+Schedule = float | LinearSchedule
 
 
-def _weighs(schedule: Schedule) -> Schedule:
+def _not_negative(schedule: Schedule) -> Schedule:
     for number in (value(schedule, 0), value(schedule, LAST)):
         if not (math.isfinite(number) and number >= 0):
             raise ValueError("must be a number that is not negative")
@@ -35,9 +35,9 @@ def _weighs(schedule: Schedule) -> Schedule:
 
 
 def value(schedule: Schedule, step: int) -> float:
-    """What a schedule, or a plain number, says at a step."""
-    return schedule.at(step) if isinstance(schedule, Linear) else schedule
+    """The value of a schedule, or of a plain number, at an update."""
+    return schedule.at(step) if isinstance(schedule, LinearSchedule) else schedule
 
 
-# What a learning rate, or a term of a loss, is multiplied by.
-Scale = Annotated[Schedule, AfterValidator(_weighs)]
+# A learning rate, or the scale of a loss term.
+Scale = Annotated[Schedule, AfterValidator(_not_negative)]

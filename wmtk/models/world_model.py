@@ -1,9 +1,9 @@
-"""The world model: what is seen becomes states, states become predictions, and the loss of both."""
+"""The world model: encoders, RSSM, decoders, heads and their loss."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -12,15 +12,8 @@ from torch import Tensor, nn
 from wmtk.config import Config, Depth, Width
 from wmtk.errors import ConfigError
 from wmtk.models import losses
-from wmtk.models.conv import (
-    ConvDecoder,
-    ConvEncoder,
-    check_image,
-    to_float,
-    weights,
-)
-from wmtk.models.distributions import Categorical
-from wmtk.models.kernels.chunked_nll import image_nll
+from wmtk.models.conv import ConvDecoder, ConvEncoder, require_image_size, to_float
+from wmtk.models.distributions import Categorical, Latent
 from wmtk.models.kernels.elu import elu
 from wmtk.models.networks import MLP, initialize
 from wmtk.models.rssm import RSSM, RSSMConfig, State
@@ -33,8 +26,8 @@ class WorldModelConfig(Config):
     """Networks and loss of the world model. The defaults are the paper's for Atari."""
 
     rssm: RSSMConfig = RSSMConfig()
-    cnn_depth: Width = 48  # of the first convolution
-    layers: Depth = 4  # of the perceptrons: heads, and vectors in and out
+    cnn_depth: Width = 48  # channels of the first convolution
+    layers: Depth = 4  # hidden layers of the heads and of the networks of vectors
     units: Width = 400
     kl_scale: Scale = 0.1  # β
     kl_balance: float | None = Field(0.8, ge=0, le=1)  # α; null is the plain KL
@@ -44,12 +37,11 @@ class WorldModelConfig(Config):
     vector_scale: float = Field(1.0, ge=0)
     reward_scale: float = Field(1.0, ge=0)
     discount_scale: float = Field(5.0, ge=0)  # 0: no discount head, γ everywhere
-    image_gradients: bool = True  # whether what is seen shapes the states (ablation)
-    reward_gradients: bool = True  # whether rewards do (ablation)
-    # What becomes of rewards before they are learned, never of those that are stored. The paper's
-    # for Atari is tanh; other tasks need none.
+    image_gradients: bool = True  # of observations through the states (ablation)
+    reward_gradients: bool = True  # of rewards through the states (ablation)
+    # Applied to rewards before they are learned, not to stored ones. The paper's for Atari is tanh.
     reward_transform: Literal["tanh"] | None = None
-    # Whether decoders begin at the mean color of the first batch, or at gray as the paper's do.
+    # Initialize decoders to the mean color of the first batch instead of gray, as the paper does.
     start_at_mean: bool = False
 
 
@@ -68,7 +60,11 @@ class Inputs(NamedTuple):
 
 
 class WorldModel(nn.Module):
-    """Encoder, RSSM, decoder and heads for given observation and action spaces."""
+    """Encoders, RSSM, decoders and heads for given observation and action spaces.
+
+    To replace a part, override the method that makes it. Encoders need an attribute `size`, the
+    length of their output; all weights are drawn by `initialize`.
+    """
 
     def __init__(
         self, config: WorldModelConfig, obs: Mapping[str, ArraySpec], action_size: int
@@ -78,40 +74,67 @@ class WorldModel(nn.Module):
         self.images = {key: spec for key, spec in obs.items() if spec.is_image}
         self.vectors = {key: spec for key, spec in obs.items() if not spec.is_image}
         for key, spec in self.images.items():
-            check_image(key, spec.shape)
-        L, U = config.layers, config.units
+            require_image_size(key, spec.shape)
+        if not obs:
+            raise ConfigError("The model has no observations.", "Select at least one key.")
         self.vector_size = sum(spec.numbers for spec in self.vectors.values())
         self.encoders = nn.ModuleDict(
-            {
-                _safe(key): ConvEncoder(spec.shape[-1], config.cnn_depth)
-                for key, spec in self.images.items()
-            }
+            {_module_name(key): self.make_encoder(spec) for key, spec in self.images.items()}
         )
-        embed = 32 * config.cnn_depth * len(self.images)
+        sizes: list[Any] = [encoder.size for encoder in self.encoders.values()]
         if self.vectors:
-            self.vector_encoder = MLP(self.vector_size, U, L - 1, U)
-            embed += U
-        if not embed:
-            raise ConfigError("The model has nothing to see.", "Give it at least one key.")
-        self.rssm = RSSM(config.rssm, action_size, embed)
+            self.vector_encoder = self.make_vector_encoder()
+            sizes.append(self.vector_encoder.size)
+        self.rssm = RSSM(config.rssm, action_size, sum(sizes), self.make_latent())
         feat = self.rssm.feat_size
         self.decoders = nn.ModuleDict(
-            {
-                _safe(key): ConvDecoder(feat, spec.shape[-1], config.cnn_depth)
-                for key, spec in self.images.items()
-            }
+            {_module_name(key): self.make_decoder(feat, spec) for key, spec in self.images.items()}
         )
         if self.vectors:
-            self.vector_decoder = MLP(feat, self.vector_size, L, U)
-        self.reward_head = MLP(feat, 1, L, U)
-        self.discount_head = MLP(feat, 1, L, U) if config.discount_scale else None
+            self.vector_decoder = self.make_vector_decoder(feat)
+        self.reward_head = self.make_reward_head(feat)
+        self.discount_head = self.make_discount_head(feat) if config.discount_scale else None
+        self.initialize()
+
+    # --- parts, to be overridden ---
+
+    def make_encoder(self, spec: ArraySpec) -> nn.Module:
+        """Images (N, 64, 64, C) in [−0.5, 0.5] → (N, size)."""
+        return ConvEncoder(spec.shape[-1], self.config.cnn_depth)
+
+    def make_vector_encoder(self) -> nn.Module:
+        """Vectors (B, T, V) → (B, T, size), before the activation."""
+        units = self.config.units
+        return MLP(self.vector_size, units, self.config.layers - 1, units)
+
+    def make_latent(self) -> Latent:
+        return self.config.rssm.make_latent()
+
+    def make_decoder(self, feat_size: int, spec: ArraySpec) -> nn.Module:
+        """Features (N, F) → the means of images (N, 64, 64, C)."""
+        return ConvDecoder(feat_size, spec.shape[-1], self.config.cnn_depth)
+
+    def make_vector_decoder(self, feat_size: int) -> nn.Module:
+        """Features (…, F) → the means of vectors (…, V)."""
+        return MLP(feat_size, self.vector_size, self.config.layers, self.config.units)
+
+    def make_reward_head(self, feat_size: int) -> nn.Module:
+        """Features (…, F) → (…, 1), for `reward` and `reward_nll`."""
+        return MLP(feat_size, 1, self.config.layers, self.config.units)
+
+    def make_discount_head(self, feat_size: int) -> nn.Module:
+        """Features (…, F) → logits (…, 1)."""
+        return MLP(feat_size, 1, self.config.layers, self.config.units)
+
+    def initialize(self) -> None:
+        """Draw all weights within Glorot's bounds."""
         initialize(self)
         self.rssm.initialize()
         for decoder in self.decoders.values():
-            assert isinstance(decoder, ConvDecoder)
-            decoder.initialize()
+            if isinstance(decoder, ConvDecoder):
+                decoder.initialize()
 
-    # --- seeing ---
+    # --- observing ---
 
     def encode(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Observations (B, T, …) → embeddings (B, T, E)."""
@@ -119,13 +142,14 @@ class WorldModel(nn.Module):
         for key in self.images:
             x = obs[key]
             B, T = x.shape[:2]
-            parts.append(self.encoders[_safe(key)](to_float(x.flatten(0, 1))).reshape(B, T, -1))
+            embed = self.encoders[_module_name(key)](to_float(x.flatten(0, 1)))
+            parts.append(embed.reshape(B, T, -1))
         if self.vectors:
             parts.append(elu(self.vector_encoder(self.vector(obs))))
         return torch.cat(parts, -1)
 
     def vector(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """All keys that are no images as one vector: (B, T, V)."""
+        """All observations other than images, concatenated: (B, T, V)."""
         parts = (obs[key].to(torch.float32) for key in self.vectors)
         return torch.cat([part.reshape(*part.shape[:2], -1) for part in parts], -1)
 
@@ -137,51 +161,48 @@ class WorldModel(nn.Module):
     # --- predicting ---
 
     def decode(self, feat: Tensor) -> dict[str, Tensor]:
-        """The images in [−0.5, 0.5] that features (…, F) stand for: each (…, 64, 64, C)."""
+        """The means of images in [−0.5, 0.5] for features (…, F): each (…, 64, 64, C)."""
         flat = feat.reshape(-1, feat.shape[-1])
         return {
-            key: self.decoders[_safe(key)](flat).reshape(*feat.shape[:-1], *spec.shape)
+            key: self.decoders[_module_name(key)](flat).reshape(*feat.shape[:-1], *spec.shape)
             for key, spec in self.images.items()
         }
 
     def reward(self, feat: Tensor) -> Tensor:
-        """The expected reward on arriving at states, transformed: (…)."""
-        out: Tensor = self.reward_head(feat).squeeze(-1)
-        return out
+        """The expected, transformed reward on arriving at states: (…)."""
+        mean: Tensor = self.reward_head(feat).squeeze(-1)
+        return mean
 
-    def transformed(self, reward: Tensor) -> Tensor:
-        """Rewards of a task as they are learned."""
+    def transform_reward(self, reward: Tensor) -> Tensor:
+        """A task's rewards in the unit of `reward`."""
         return reward if self.config.reward_transform is None else torch.tanh(reward)
 
     def discount(self, feat: Tensor) -> Tensor:
         """The expected discount of states: γ times the probability of going on, (…)."""
         if self.discount_head is None:
             return torch.full_like(feat[..., 0], self.config.discount)
-        out: Tensor = torch.sigmoid(self.discount_head(feat).squeeze(-1))
-        return out
+        return torch.sigmoid(self.discount_head(feat).squeeze(-1))
 
     # --- learning ---
 
-    @torch.no_grad()
     def start_at_mean(self, inputs: Inputs) -> None:
-        """Let the decoders begin at the mean color of a batch.
+        """Initialize the decoders to the mean color of a batch.
 
-        Until they have found it, every code is pushed towards whatever is less wrong on the whole,
-        and at a high rate all of them soon stand for that and nothing else.
+        Until they output it, the gradient pushes all codes in the same direction, and at a high
+        learning rate they can collapse.
         """
         for key in self.images:
-            decoder = self.decoders[_safe(key)]
-            assert isinstance(decoder, ConvDecoder), decoder
-            _, bias = weights(decoder.last)
-            bias.copy_(to_float(inputs.obs[key][inputs.mask]).mean((0, 1, 2)))
+            decoder = self.decoders[_module_name(key)]
+            if isinstance(decoder, ConvDecoder):
+                decoder.start_at(to_float(inputs.obs[key][inputs.mask]).mean((0, 1, 2)))
 
     def loss(self, inputs: Inputs, step: int = 0) -> tuple[Tensor, State, dict[str, Tensor]]:
-        """The loss of a batch at an update, its posterior states, and what to log."""
+        """The loss of a batch at an update, its posterior states (B, T, …), and metrics."""
         config, mask = self.config, inputs.mask
         post = self.observe(inputs)
         prior = self.rssm.prior(post.deter)
         latent = self.rssm.latent
-        kl = losses.balanced_kl(latent, post.stats, prior, mask, config.kl_balance)
+        kl = losses.balanced_kl(latent, post.dist_params, prior, mask, config.kl_balance)
         # Below the free nats, averaged over batch and time, the gradient is zero.
         terms = {"kl": value(config.kl_scale, step) * kl.clamp(min=config.free_nats)}
         terms |= self._likelihoods(post.feat, inputs)
@@ -190,38 +211,42 @@ class WorldModel(nn.Module):
             metrics = {f"loss/{name}": term.detach() for name, term in terms.items()}
             metrics["loss/total"] = loss.detach()
             metrics["kl"] = kl.detach()
-            metrics["entropy/posterior"] = losses.masked_mean(latent.entropy(post.stats), mask)
+            entropy = latent.entropy(post.dist_params)
+            metrics["entropy/posterior"] = losses.masked_mean(entropy, mask)
             metrics["entropy/prior"] = losses.masked_mean(latent.entropy(prior), mask)
             if isinstance(latent, Categorical):
-                sizes = latent.variables, latent.classes
-                metrics["codes/perplexity"] = losses.code_perplexity(post.stats, *sizes, mask)
+                perplexity = losses.code_perplexity(latent, post.dist_params, mask)
+                metrics["codes/perplexity"] = perplexity
         return loss, post, metrics
 
     def _likelihoods(self, feat: Tensor, inputs: Inputs) -> dict[str, Tensor]:
-        """The negative log-likelihoods, scaled and averaged over what is no padding."""
+        """The negative log-likelihoods, scaled and averaged over the rows of the mask."""
         config, mask = self.config, inputs.mask
-        seen = feat if config.image_gradients else feat.detach()
-        rewarded = feat if config.reward_gradients else feat.detach()
+        obs_feat = feat if config.image_gradients else feat.detach()
+        reward_feat = feat if config.reward_gradients else feat.detach()
         terms = {}
-        shares = losses.mean_weights(mask).flatten()
+        weights = losses.mean_weights(mask).flatten()
         for key in self.images:
-            decoder = self.decoders[_safe(key)]
-            assert isinstance(decoder, ConvDecoder), decoder
-            image = inputs.obs[key].flatten(0, 1)
-            nll = image_nll(decoder, seen.flatten(0, 1), image, shares)
+            decoder, image = self.decoders[_module_name(key)], inputs.obs[key].flatten(0, 1)
+            nll = losses.image_nll(decoder, obs_feat.flatten(0, 1), image, weights)
             terms[f"image/{key}"] = config.image_scale * nll
         if self.vectors:
-            nll = losses.gaussian_nll(self.vector_decoder(seen), self.vector(inputs.obs), 1)
+            mean = self.vector_decoder(obs_feat)
+            nll = losses.gaussian_nll(mean, self.vector(inputs.obs), 1)
             terms["vector"] = config.vector_scale * losses.masked_mean(nll, mask)
-        nll = losses.gaussian_nll(self.reward(rewarded), self.transformed(inputs.reward), 0)
+        nll = self.reward_nll(reward_feat, inputs.reward)
         terms["reward"] = config.reward_scale * losses.masked_mean(nll, mask)
         if self.discount_head is not None:
-            logits = self.discount_head(rewarded).squeeze(-1)
+            logits = self.discount_head(reward_feat).squeeze(-1)
             nll = losses.discount_nll(logits, inputs.terminal, config.discount)
             terms["discount"] = config.discount_scale * losses.masked_mean(nll, mask)
         return terms
 
+    def reward_nll(self, feat: Tensor, reward: Tensor) -> Tensor:
+        """−ln p(reward | feat) of a task's rewards: (…)."""
+        return losses.gaussian_nll(self.reward(feat), self.transform_reward(reward), 0)
 
-def _safe(key: str) -> str:
-    """A key as the name of a module: those may contain neither dots nor slashes."""
+
+def _module_name(key: str) -> str:
+    """A key as the name of a module, which contains neither dots nor slashes."""
     return key.replace(".", "_dot_").replace("/", "_slash_")

@@ -36,10 +36,12 @@ _TENSORS = (
     (r"^behaviour/", "behavior/"),
     (r"^behaviour_updates$", "behavior_updates"),
     (r"^stream/behaviour/", "stream/behavior/"),
+    (r"^(behavior|explorer)/slow\.", r"\1/target_critic."),
 )
 _METRICS = (
     (r"^train/rate/", "train/lr/"),
     (r"^share/behaviour$", "share/behavior"),
+    (r"critic/slow_gap$", "critic/target_gap"),
 )
 
 

@@ -10,7 +10,9 @@ from pydantic import BeforeValidator, Field
 
 from wmtk.config import Config, Depth, Width
 from wmtk.datasets import Schema
-from wmtk.models.schedules import Scale, Schedule, value
+from wmtk.models.actor_critic import ActorCriticConfig
+from wmtk.models.kernels import Kernels
+from wmtk.models.schedules import Scale, value
 from wmtk.models.world_model import WorldModelConfig
 from wmtk.observations import IMAGE_SIZE, ObsCodec, key_names
 from wmtk.runs.former_names import require_present_names, setting_names
@@ -47,24 +49,9 @@ class EnsembleConfig(OptimizerConfig):
     lr: Scale = 3e-4
 
 
-class BehaviorConfig(Config):
-    """Actor and critic: networks, imagination and losses. The defaults are the paper's for Atari.
+class BehaviorConfig(ActorCriticConfig):
+    """Actor and critic, their optimizers, and the ensemble that penalizes or explores."""
 
-    The discount γ belongs to the world model: model.discount.
-    """
-
-    layers: Depth = 4
-    units: Width = 400
-    horizon: int = Field(15, ge=1)  # H
-    # N: start states drawn from each batch; null uses every row of the batch.
-    imagination_starts: int | None = Field(None, ge=1)
-    lambda_: float = Field(0.95, ge=0, le=1)  # λ
-    # ρ: 1 is Reinforce, 0 is backpropagation through the dynamics; null is 1 for discrete actions
-    # and 0 for continuous ones.
-    reinforce_mix: Schedule | None = 1.0
-    entropy: Scale = 1e-3  # η
-    long_term_entropy: bool = False  # add the entropy of later actions to the reward
-    target_update_every: int = Field(100, ge=1)  # updates between copies of the critic
     # P: imagined reward lost per unit of ensemble disagreement (wmtk.models.ensemble).
     penalty: float = Field(0.0, ge=0)
     # Train a second actor whose only reward is disagreement.
@@ -152,6 +139,8 @@ class TrainingConfig(Config):
     online: OnlineConfig = OnlineConfig()
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
+    # plain: only the definitions of wmtk.models; fast: every kernel that applies; auto: the faster.
+    kernels: Kernels = "auto"
     preset: str | None = None  # the preset that the settings started from
 
     @classmethod

@@ -15,7 +15,7 @@ from wmtk.agent.compat import restore_world_model
 from wmtk.agent.open_loop_images import open_loop_windows, save_image
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import CheckpointError
-from wmtk.models.schedules import LAST, Linear
+from wmtk.models.schedules import LAST, LinearSchedule
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.state_dict import fork_rng, module_state, optimizer_state
@@ -161,7 +161,7 @@ class ModelTrainer:
     def recovery_overrides(self) -> dict[str, Any]:
         """A third of the learning rate."""
         lr = self.config.optimizer.lr
-        if isinstance(lr, Linear):
+        if isinstance(lr, LinearSchedule):
             lower = lr.override({"start": lr.start / 3, "end": lr.end / 3})
             return {"optimizer.lr": lower.model_dump()}
         return {"optimizer.lr": float(f"{lr / 3:.1g}")}

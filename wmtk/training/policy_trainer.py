@@ -15,12 +15,11 @@ from wmtk.agent.compat import restore_world_model
 from wmtk.collecting import EvalReport
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import RunError
-from wmtk.models.actions import actions_of
-from wmtk.models.actor_critic import ActorCritic, Objective
+from wmtk.models.actor_critic import ActorCritic
+from wmtk.models.distributions import action_distribution
 from wmtk.models.ensemble import Ensemble, novelty, penalized
-from wmtk.models.imagination import StartStates, Trajectory
+from wmtk.models.imagination import StartStates, Trajectory, imagine
 from wmtk.models.rssm import State
-from wmtk.models.schedules import value
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.state_dict import (
@@ -58,7 +57,7 @@ class PolicyTrainer:
 
     def __init__(self, config: TrainingConfig, schema: Schema, model: WorldModel) -> None:
         self.config: BehaviorConfig = config.behavior
-        self.model, self.actions = model, actions_of(schema.action)
+        self.model, self.actions = model, action_distribution(schema.action)
         self.observations = config.data.observations(schema)
         self.device = next(model.parameters()).device
         self.test: Callable[[], EvalReport | None] | None = None  # None if it was interrupted
@@ -73,7 +72,7 @@ class PolicyTrainer:
 
     def _make_learner(self) -> _Learner:
         config = self.config
-        network = ActorCritic(self.model.rssm.feat_size, self.actions, config.layers, config.units)
+        network = ActorCritic(config, self.model.rssm.feat_size, self.actions)
         network = network.to(self.device)
         return _Learner(
             network,
@@ -112,15 +111,18 @@ class PolicyTrainer:
             with torch.no_grad():
                 post = self.model.observe(inputs)
         metrics = self._ensemble.update(post, inputs, step) if self._ensemble else {}
-        starts, objective = self.start_states(post, inputs), self.objective(step)
+        start_states = self.start_states(post, inputs)
         for name, learner in self._learners.items():
             network = learner.actor_critic
             if learner.updates % self.config.target_update_every == 0:
-                network.renew_slow()
+                network.update_target()
             learner.updates += 1
-            trajectory = network.imagine(self.model, starts, objective)
+            backprop = network.rho(step) < 1
+            trajectory = imagine(
+                self.model, network, start_states, self.config.horizon, backprop_dynamics=backprop
+            )
             reward, extra = self._reward(name, trajectory)
-            actor_loss, critic_loss, values = network.losses(trajectory, objective, reward)
+            actor_loss, critic_loss, values = network.losses(trajectory, step, reward)
             values |= extra
             require_finite(step, values, {}, network)
             norms = {
@@ -143,28 +145,16 @@ class PolicyTrainer:
         discount = self.model.config.discount * (1 - inputs.terminal[b, t].float())
         return StartStates(State(*(part.detach()[b, t] for part in post)), discount)
 
-    def objective(self, step: int) -> Objective:
-        """The values of all schedules at an update."""
-        config = self.config
-        rho = float(self.actions.discrete) if config.reinforce_mix is None else config.reinforce_mix
-        return Objective(
-            horizon=config.horizon,
-            trace=config.lambda_,
-            reinforce=value(rho, step),
-            entropy=value(config.entropy, step),
-            long_term_entropy=config.long_term_entropy,
-        )
-
     def _reward(self, name: str, trajectory: Trajectory) -> tuple[Tensor, dict[str, Tensor]]:
-        """The rewards (H, N) that an actor is trained on, and metrics."""
+        """The rewards (N, H) that an actor is trained on, and metrics."""
         if name == TASK and not self.config.penalty:
             return trajectory.reward, {}
         assert self._ensemble is not None, self.config
-        disagreement = self._ensemble.ensemble.judge(trajectory)  # (H, N)
-        metrics = {"disagreement/imagined": disagreement.detach().mean()}
+        uncertainty = self._ensemble.ensemble.uncertainty(trajectory)  # (N, H)
+        metrics = {"disagreement/imagined": uncertainty.detach().mean()}
         if name == EXPLORER:
-            return novelty(trajectory, disagreement), metrics
-        return penalized(trajectory, disagreement, self.config.penalty), metrics
+            return novelty(trajectory, uncertainty), metrics
+        return penalized(trajectory, uncertainty, self.config.penalty), metrics
 
     # --- metrics ---
 

@@ -1,7 +1,7 @@
 """ELU in place. On a CPU, where it is a tenth of an update, torch's own takes a third longer.
 
-torch computes exp(x) several times more slowly than 1 / (1 + exp(−x)), to which it gives less care:
-by way of the latter, ELU is exact to three units of the last place of a number near 1.
+torch computes exp(x) several times more slowly than 1 / (1 + exp(−x)). By way of the latter, ELU is
+exact to three units in the last place of a number near 1.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_FEW = 2**15  # numbers: with less, one call costs less than four
-_PIECE = 2**19  # at a time: what is computed in between stays in the cache
+from wmtk.models.kernels import enabled, selected
+
+_FEW = 2**15  # numbers: below, one call costs less than four
+_PIECE = 2**19  # numbers at a time: intermediate results stay in the cache
 
 
 def elu(x: Tensor) -> Tensor:
-    """x above 0, exp(x) − 1 below. It overwrites x: the passes over memory are what costs."""
-    if not _worthwhile(x):
+    """max(x, 0) + min(exp(x) − 1, 0). Overwrites x, unless `kernels` is plain."""
+    return torch.nn.functional.elu(x) if selected() == "plain" else elu_(x)
+
+
+def elu_(x: Tensor) -> Tensor:
+    """ELU in place: passes over memory are what it costs."""
+    if not enabled(_applies(x), pays=x.numel() >= _FEW):
         return torch.nn.functional.elu(x, inplace=True)
     if torch.is_grad_enabled() and x.requires_grad:
         y: Tensor = _Elu.apply(x)  # type: ignore[no-untyped-call]
@@ -26,16 +33,15 @@ def elu(x: Tensor) -> Tensor:
 
 
 def elu_gradient(grad: Tensor, y: Tensor) -> Tensor:
-    """The gradient by x, of the gradient by y = elu(x)."""
-    of_x: Tensor = torch.ops.aten.elu_backward(grad, 1.0, 1.0, 1.0, True, y)
-    return of_x
+    """The gradient of x, given that of y = elu(x)."""
+    d_x: Tensor = torch.ops.aten.elu_backward(grad, 1.0, 1.0, 1.0, True, y)
+    return d_x
 
 
-def _worthwhile(x: Tensor) -> bool:
+def _applies(x: Tensor) -> bool:
     return (
         x.device.type == "cpu"
         and x.dtype == torch.float32
-        and x.numel() >= _FEW
         and x.is_contiguous()
         and not torch.compiler.is_compiling()
     )
@@ -47,9 +53,9 @@ def _overwrite(x: Tensor) -> Tensor:
     1 / sigmoid(−x) is exp(x) + 1.
     """
     flat = x.view(-1)
-    room = x.new_empty(min(_PIECE, len(flat)))
+    buffer = x.new_empty(min(_PIECE, len(flat)))
     for piece in torch.split(flat, _PIECE):
-        low = torch.clamp(piece, max=0, out=room[: len(piece)])
+        low = torch.clamp(piece, max=0, out=buffer[: len(piece)])
         torch.maximum(piece, low.neg_().sigmoid_().reciprocal_().sub_(2), out=piece)
     return x
 

@@ -1,8 +1,8 @@
-"""Matrix products of oneDNN, where they are faster than those that torch takes by itself.
+"""Matrix products of oneDNN, where they are faster than torch's default.
 
 On a CPU torch multiplies matrices with MKL, which uses half of the vector width of AMD processors
-with AVX-512: there, oneDNN, which torch has for convolutions, is about twice as fast at the same
-product in float32. Everywhere else, and for small products, all of this is torch's own.
+with AVX-512. There oneDNN, which torch has for convolutions, is about twice as fast at the same
+product in float32. Everywhere else, and for small products, these functions call torch's own.
 """
 
 from __future__ import annotations
@@ -16,46 +16,48 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_FEW = 2**22  # multiplications: with less, the call costs more than it saves
-_MANY = 1024  # rows: with less, a convolution sums up outer products more slowly
+from wmtk.models.kernels import enabled, selected
+
+_FEW = 2**22  # multiplications: with fewer, the call costs more than it saves
+_MANY = 1024  # rows: with fewer, a convolution sums up outer products more slowly
 
 
 def product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
     """a (M, K) @ b (K, N), like `torch.mm`; transposed views cost no copy."""
-    if not _worthwhile(a, b):
+    if not _use_onednn(a, b):
         return torch.mm(a, b, out=out)
-    found = _onednn(a, b, None)
-    return found if out is None else out.copy_(found)
+    result = _onednn(a, b, None)
+    return result if out is None else out.copy_(result)
 
 
 def product_plus(bias: Tensor, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
     """bias (N,) or (M, N) + a (M, K) @ b (K, N), like `torch.addmm`."""
-    if not _worthwhile(a, b):
+    if not _use_onednn(a, b):
         return torch.addmm(bias, a, b, out=out)
-    found = _onednn(a, b, bias)
-    return found if out is None else out.copy_(found)
+    result = _onednn(a, b, bias)
+    return result if out is None else out.copy_(result)
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """The sum over rows of their outer products: a (M, N), b (M, K) → a.t() @ b, (N, K)."""
-    if len(a) < _MANY or not _worthwhile(a.t(), b):
+    if len(a) < _MANY or not _use_onednn(a.t(), b):
         return product(a.t(), b)
     # The gradient of a convolution's weight, for a kernel of one pixel. It needs no copy of `a`.
     M = len(a)
     x = b.contiguous().view(1, 1, M, -1).permute(0, 3, 1, 2)  # (1, K, 1, M), channels last
     y = a.contiguous().view(1, 1, M, -1).permute(0, 3, 1, 2)  # (1, N, 1, M)
     weight = x.new_empty(a.shape[1], b.shape[1], 1, 1)
-    found: Tensor = torch.ops.aten.convolution_backward(
+    result: Tensor = torch.ops.aten.convolution_backward(
         y, x, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, False]
     )[1]
-    return found.flatten(1)
+    return result.flatten(1)
 
 
 class Linear(nn.Linear):
-    """A linear layer whose products, of its gradients too, are those of this module."""
+    """torch.nn.Linear with the products of this module, also in its gradients."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not _worthwhile(x.reshape(-1, x.shape[-1]), self.weight.t()):
+        if not _use_onednn(x.reshape(-1, x.shape[-1]), self.weight.t()):
             return F.linear(x, self.weight, self.bias)
         y: Tensor = _Linear.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return y
@@ -81,18 +83,18 @@ class _Linear(torch.autograd.Function):
 
 
 def no_view(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """The same numbers in another shape, which autograd lets others overwrite without copying."""
-    found: Tensor = torch.ops.aten._unsafe_view(x, shape)
-    return found
+    """Reshape without a view, so that autograd allows in-place operations without a copy."""
+    result: Tensor = torch.ops.aten._unsafe_view(x, shape)
+    return result
 
 
 def _onednn(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
     vector = bias if bias is not None and bias.ndim == 1 else None
     linear = torch.ops.mkldnn._linear_pointwise
-    found: Tensor = linear(_dense(a), _dense(b).t(), vector, "none", [], "")
+    result: Tensor = linear(_dense(a), _dense(b).t(), vector, "none", [], "")
     # A bias for each row is added afterwards: as a part of the product, one that lies scattered
     # in memory makes it a thousand times slower.
-    return found if bias is None or bias is vector else found.add_(bias)
+    return result if bias is None or bias is vector else result.add_(bias)
 
 
 def _dense(x: Tensor) -> Tensor:
@@ -100,25 +102,32 @@ def _dense(x: Tensor) -> Tensor:
     return x if x.is_contiguous() or x.t().is_contiguous() else x.contiguous()
 
 
-def _worthwhile(a: Tensor, b: Tensor) -> bool:
-    return (
+def _use_onednn(a: Tensor, b: Tensor) -> bool:
+    """Whether oneDNN computes a (M, K) @ b (K, N)."""
+    pays = len(a) * b.numel() >= _FEW and narrow_products()
+    if not pays and selected() != "fast":
+        return False
+    return enabled(
         not torch.compiler.is_compiling()
-        and len(a) * b.numel() >= _FEW
         and a.dtype == b.dtype == torch.float32
         and a.device.type == "cpu"
-        and narrow_products()
         and not torch.is_autocast_enabled("cpu")
+        and has_onednn()
     )
 
 
 @functools.cache
+def has_onednn() -> bool:
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+@functools.cache
 def narrow_products() -> bool:
-    """Whether torch's own products leave half of this processor unused."""
+    """Whether torch's own products use half of this processor's vector width."""
     info = Path("/proc/cpuinfo")
     return (
         torch.backends.cpu.get_cpu_capability() == "AVX512"
-        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
         and info.exists()
         and "AuthenticAMD" in info.read_text()
     )

@@ -1,8 +1,8 @@
-"""Perceptrons of one-hot states, without a product that is mostly zeros.
+"""Perceptrons of one-hot states by gathering rows of weights.
 
 A categorical state of S variables with K classes each is S ones among S·K numbers: its product
-with a weight is the sum of S rows of it. Nothing here records a graph; `with_gradient` lets a
-loss reach the weights of a perceptron afterwards, in one pass over all steps.
+with a weight is the sum of S rows of it. Nothing here records a graph; `with_gradient` makes the
+outputs differentiable in the weights afterwards, in one pass over all steps.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wmtk.models.distributions import Categorical
-from wmtk.models.kernels.elu import elu, elu_gradient
+from wmtk.models.kernels.elu import elu_, elu_gradient
 from wmtk.models.kernels.matmul import outer, product, product_plus
 from wmtk.models.networks import MLP
 
 
 class GatheredLinear:
-    """Linear layers of features (deter, stoch), where stoch is given by the rows of its ones.
+    """Linear layers of one-hot states that are given by the rows of their ones.
 
-    Layers that see the same states are added up in one go.
+    Layers with the same input are computed at once.
     """
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor], classes: int) -> None:
         """Weights (U, S·K) and biases (U) of each layer, for variables of K classes."""
         self.sizes = [len(bias) for bias in biases]
         self.table = torch.cat([weight.detach().t() for weight in weights], 1)  # (S·K, ΣU)
-        # One class of the first variable is always among those that are added up.
+        # Exactly one class of the first variable is added up.
         self.table[:classes] += torch.cat([bias.detach() for bias in biases])
 
     def __call__(self, rows: Tensor) -> Sequence[Tensor]:
@@ -40,7 +40,7 @@ class GatheredLinear:
 
 
 class GatheredMLP:
-    """A perceptron of such features, which keeps what its layers gave."""
+    """A perceptron of features (deter, one-hot stoch) that keeps the outputs of its layers."""
 
     def __init__(self, mlp: MLP, deter_size: int) -> None:
         first, *others = (_linear(layer) for layer in (*mlp.hidden, mlp.out))
@@ -48,24 +48,25 @@ class GatheredMLP:
         self.of_stoch, self.bias = first.weight[:, deter_size:], first.bias
         self._others = [(layer.bias.detach(), layer.weight.detach().t()) for layer in others]
 
-    def room(self, *rows: int) -> list[Tensor]:
-        """For the outputs of each hidden layer and, last, of the perceptron itself."""
+    def buffers(self, *rows: int) -> list[Tensor]:
+        """Empty tensors (*rows, …) for the outputs of each layer."""
         widths = [len(self.bias), *(len(bias) for bias, _ in self._others)]
         return [self.bias.new_empty(*rows, width) for width in widths]
 
     def __call__(self, deter: Tensor, gathered: Tensor, outputs: Sequence[Tensor]) -> Tensor:
         """Fill `outputs`, each (M, …), and return the last of them.
 
-        Of deter (M, D), and of what a GatheredLinear of `of_stoch` and `bias` gave (M, U).
+        deter (M, D); gathered (M, U), the output of a GatheredLinear of `of_stoch` and `bias`.
+        Hidden outputs are those of the activation.
         """
         x = product_plus(gathered, deter, self.of_deter, out=outputs[0])
         for (bias, weight), y in zip(self._others, outputs[1:], strict=True):
-            x = product_plus(bias, elu(x), weight, out=y)
+            x = product_plus(bias, elu_(x), weight, out=y)
         return x
 
 
 class _WithGradient(torch.autograd.Function):
-    """The last of some outputs of a perceptron as a function of its weights and biases."""
+    """The output of a perceptron as a function of its weights and biases."""
 
     @staticmethod
     def forward(ctx: Any, count: int, *tensors: Tensor) -> Tensor:
@@ -79,19 +80,19 @@ class _WithGradient(torch.autograd.Function):
         count = ctx.count
         inputs, weights = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
         (grad,) = grads
-        by_weight: list[Tensor] = []
-        by_bias: list[Tensor] = []
+        d_weights: list[Tensor] = []
+        d_biases: list[Tensor] = []
         for i in reversed(range(count)):
-            by_weight.append(outer(grad, inputs[i]))
-            by_bias.append(grad.sum(0))
+            d_weights.append(outer(grad, inputs[i]))
+            d_biases.append(grad.sum(0))
             if i:
                 grad = elu_gradient(product(grad, weights[i]), inputs[i])
         nothing = [None] * (count + 2)
-        return (*nothing, *reversed(by_weight), *reversed(by_bias))
+        return (*nothing, *reversed(d_weights), *reversed(d_biases))
 
 
 def with_gradient(mlp: MLP, inputs: Tensor, outputs: list[Tensor]) -> Tensor:
-    """The last of `outputs`, each (M, …), differentiable in the weights; inputs (M, F)."""
+    """The last of `outputs`, each (M, …), differentiable in the weights. inputs (M, F)."""
     layers = [_linear(layer) for layer in (*mlp.hidden, mlp.out)]
     weights, biases = [x.weight for x in layers], [x.bias for x in layers]
     out: Tensor = _WithGradient.apply(len(layers), inputs, *outputs, *weights, *biases)  # type: ignore[no-untyped-call]
@@ -99,22 +100,22 @@ def with_gradient(mlp: MLP, inputs: Tensor, outputs: list[Tensor]) -> Tensor:
 
 
 def one_hot_rows(latent: Categorical, stoch: Tensor) -> Tensor:
-    """Where the ones of one-hot states (…, S·K) are: (…, S)."""
-    return latent.logits(stoch).argmax(-1) + first_rows(latent, stoch.device)
+    """The positions of the ones of one-hot states (…, S·K): (…, S)."""
+    return latent.per_variable(stoch).argmax(-1) + first_rows(latent, stoch.device)
 
 
-def draw_rows(latent: Categorical, stats: Tensor, firsts: Tensor) -> Tensor:
-    """Like `latent.sample`, but only where the ones are: (…, S)."""
-    uniform = latent.noise(stats).unsqueeze(-1)
-    total = torch.softmax(latent.logits(stats), -1).cumsum(-1)
+def draw_rows(latent: Categorical, logits: Tensor, firsts: Tensor) -> Tensor:
+    """The positions of the ones of `latent.sample(logits)`: (…, S)."""
+    uniform = latent.noise(logits).unsqueeze(-1)
+    total = torch.softmax(latent.per_variable(logits), -1).cumsum(-1)
     # The last sum may be a rounding error below 1: scale by it instead of trusting it.
     classes = torch.searchsorted(total, uniform * total[..., -1:]).squeeze(-1)
-    return classes.clamp_(max=latent.classes - 1).add_(firsts)
+    return classes.clamp_(max=latent.classes[0] - 1).add_(firsts)
 
 
 def first_rows(latent: Categorical, device: torch.device) -> Tensor:
-    """Where the first class of each variable is: (S,)."""
-    return torch.arange(0, latent.size, latent.classes, device=device)
+    """The positions of the first class of each variable: (S,)."""
+    return torch.arange(0, latent.size, latent.classes[0], device=device)
 
 
 def _linear(layer: nn.Module) -> nn.Linear:

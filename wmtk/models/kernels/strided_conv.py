@@ -14,55 +14,78 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from wmtk.models.kernels import enabled
 from wmtk.models.kernels.matmul import no_view, outer, product, product_plus
 
 STRIDE = 2
-_FEW = 64  # channels: with less, adding up patches takes longer than their product saves
+_SMALL = 6  # height of small images
+_FEW = 64  # channels: with fewer, adding up patches takes longer than their product saves
 _PATCH_NUMBERS = 2**23  # at a time: 32 MB of patches stay in or near the cache
 
 
-def conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """torch's own; weight (out, in, k, k)."""
-    if not _worthwhile(x):
-        return _last(F.conv2d(_first(x), weight, bias, STRIDE))
-    return _applied(_Conv, x, weight, bias)
+def strided_conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """F.conv2d of stride 2: x (N, H, W, in), weight (out, in, k, k) → (N, h, w, out)."""
+    if not enabled(_applies(x)):
+        return plain_conv(x, weight, bias)
+    k, (H, W) = weight.shape[-1], x.shape[1:3]
+    patches = H <= _SMALL and (H - k) % STRIDE == (W - k) % STRIDE == 0
+    return (conv_of_patches if patches else conv_without_view)(x, weight, bias)
 
 
-def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """torch's own; weight (in, out, k, k)."""
+def strided_conv_transpose(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """F.conv_transpose2d of stride 2: x (N, h, w, in), weight (in, out, k, k) → (N, H, W, out)."""
+    if x.shape[1] <= _SMALL and enabled(_applies(x), pays=x.shape[-1] >= _FEW):
+        return transpose_of_patches(x, weight, bias)
+    if x.shape[1] > _SMALL and enabled(_applies(x) and weight.shape[2] % STRIDE == 0):
+        return transpose_of_blocks(x, weight, bias)
+    return plain_conv_transpose(x, weight, bias)
+
+
+# --- plain ------------------------------------------------------------------------------------
+
+
+def plain_conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return _last(F.conv2d(_first(x), weight, bias, STRIDE))
+
+
+def plain_conv_transpose(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return _last(F.conv_transpose2d(_first(x), weight, bias, STRIDE))
 
 
-def conv_of_small_image(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """For the last layer of an encoder: a matrix product of all patches."""
-    if not _worthwhile(x):
-        return conv(x, weight, bias)
-    return _applied(_PatchConv, x, weight, bias)
+# --- kernels ----------------------------------------------------------------------------------
 
 
-def transpose_of_small_image(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """For the first layers of a decoder: a matrix product makes patches, which are added up."""
-    if not _worthwhile(x) or x.shape[-1] < _FEW:
-        return conv_transpose(x, weight, bias)
-    return _applied(_PatchTranspose, x, weight, bias)
+def conv_without_view(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """torch's own; the output is no view, so that `elu` can overwrite it without a copy."""
+    return _apply(_Conv, x, weight, bias)
 
 
-def transpose_to_few_channels(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """For the last layers of a decoder, with even kernels: a convolution that makes blocks."""
-    if not _worthwhile(x):
-        return conv_transpose(x, weight, bias)
+def conv_of_patches(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """For small images, as the last layer of an encoder has: a matrix product of all patches."""
+    return _apply(_PatchConv, x, weight, bias)
+
+
+def transpose_of_patches(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """For small images, as the first layers of a decoder have: a product makes patches, which are
+    added up."""
+    return _apply(_PatchTranspose, x, weight, bias)
+
+
+def transpose_of_blocks(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """For few channels, as the last layers of a decoder have, and even kernels: a convolution that
+    makes blocks of pixels."""
     size, outputs, kernel = x.shape[1], weight.shape[1], weight.shape[2]
     assert kernel % STRIDE == 0, kernel
     block = 4 if outputs <= 4 and size % 2 == 0 and (kernel - STRIDE) % 4 == 0 else 2
-    return _applied(_BlockTranspose, x, weight, bias, block)
+    return _apply(_BlockTranspose, x, weight, bias, block)
 
 
-def _worthwhile(x: Tensor) -> bool:
+def _applies(x: Tensor) -> bool:
     lower = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")
     return x.device.type == "cpu" and (not lower or lower == torch.bfloat16)
 
 
-def _applied(
+def _apply(
     function: type[torch.autograd.Function],
     x: Tensor,
     weight: Tensor,

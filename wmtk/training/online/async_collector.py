@@ -136,7 +136,7 @@ class AsyncCollector:
 
 
 def _networks(policy: Policy) -> list[nn.Module]:
-    return [policy.model, policy.behavior] if isinstance(policy, ActorPolicy) else []
+    return [policy.model, policy.actor_critic] if isinstance(policy, ActorPolicy) else []
 
 
 def _copied(policy: Policy) -> Policy:
@@ -149,10 +149,10 @@ def _copied(policy: Policy) -> Policy:
         size = ActionCodec(schema.action).size
         model = WorldModel(policy.model.config, schema.obs, size)
     model.load_state_dict(policy.model.state_dict())
-    behavior = copy.deepcopy(policy.behavior).cpu()
-    for network in (model, behavior):
+    actor_critic = copy.deepcopy(policy.actor_critic).cpu()
+    for network in (model, actor_critic):
         network.requires_grad_(False).share_memory()
-    return ActorPolicy(model, behavior, schema, sample=policy.sample, seed=policy.seed)
+    return ActorPolicy(model, actor_critic, schema, sample=policy.sample, seed=policy.seed)
 
 
 def _never() -> bool:

@@ -9,9 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from wmtk.models.actions import Actions, Categoricals, TruncatedNormal
-from wmtk.models.actor_critic import ActorCritic, Objective
-from wmtk.models.distributions import Binary, Categorical, Gaussian, Latent
+from wmtk.models.actor_critic import ActorCritic, ActorCriticConfig
+from wmtk.models.distributions import (
+    ActionDistribution,
+    Binary,
+    Categorical,
+    Gaussian,
+    Latent,
+    TruncatedNormal,
+)
 from wmtk.models.ensemble import (
     Ensemble,
     Transitions,
@@ -20,14 +26,14 @@ from wmtk.models.ensemble import (
     penalized,
     transitions,
 )
-from wmtk.models.imagination import StartStates, Trajectory
+from wmtk.models.imagination import StartStates, Trajectory, imagine
 from wmtk.models.networks import MLP
 from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel, WorldModelConfig
 from wmtk.spaces import ArraySpec
 
-LATENTS = {"categorical": Categorical(2, 4), "gaussian": Gaussian(3), "binary": Binary(4)}
+LATENTS = {"categorical": Categorical([4] * 2), "gaussian": Gaussian(3), "binary": Binary(4)}
 
 
 def logs(*probabilities: float) -> list[float]:
@@ -43,7 +49,7 @@ def test_of_classes_the_variances_are_summed_up_and_averaged_over_variables() ->
     stats = torch.tensor(
         [[[*logs(0.9, 0.1), *logs(0.3, 0.7)]], [[*logs(0.5, 0.5), *logs(0.3, 0.7)]]]
     )
-    found = disagreement(Categorical(2, 2), stats)
+    found = disagreement(Categorical([2] * 2), stats)
     assert found.tolist() == pytest.approx([(0.04 + 0.04) / 2])
 
 
@@ -59,9 +65,9 @@ def test_of_binary_and_gaussian_states() -> None:
 @pytest.mark.parametrize("classes", [3, 32])
 def test_the_most_that_members_can_disagree_on_classes(classes) -> None:
     certain = 50 * torch.eye(classes)[:3, None]  # three members, each certain of another class
-    assert disagreement(Categorical(1, classes), certain).item() == pytest.approx(1 - 1 / 3)
+    assert disagreement(Categorical([classes]), certain).item() == pytest.approx(1 - 1 / 3)
     same = certain[:1].expand(3, -1, -1)
-    assert disagreement(Categorical(1, classes), same).item() == pytest.approx(0)
+    assert disagreement(Categorical([classes]), same).item() == pytest.approx(0)
 
 
 # --- members ---
@@ -73,9 +79,9 @@ def test_members_are_perceptrons_of_their_own(latent) -> None:
     ensemble = Ensemble(latent, 5 + 2, members=3, layers=2, units=6)
     feat, action = torch.randn(4, 5), torch.randn(4, 2)
     stats = ensemble(feat, action)
-    assert stats.shape == (3, 4, latent.stats_size)
+    assert stats.shape == (3, 4, latent.params_size)
     for member in range(3):
-        alone = MLP(7, latent.stats_size, 2, 6)
+        alone = MLP(7, latent.params_size, 2, 6)
         layers = [*alone.hidden, alone.out]
         with torch.no_grad():
             for layer, weight, bias in zip(layers, ensemble.weights, ensemble.biases, strict=True):
@@ -90,10 +96,10 @@ def test_members_are_perceptrons_of_their_own(latent) -> None:
 def test_each_member_learns_the_divergence_from_what_came(latent) -> None:
     torch.manual_seed(0)
     ensemble = Ensemble(latent, 5 + 2, members=3, layers=1, units=6)
-    seen = Transitions(torch.randn(8, 5), torch.randn(8, 2), torch.randn(8, latent.stats_size))
+    seen = Transitions(torch.randn(8, 5), torch.randn(8, 2), torch.randn(8, latent.params_size))
     loss, metrics = ensemble.loss(seen)
     stats = ensemble(seen.feat, seen.action)
-    alone = [latent.kl(seen.stats, stats[member]).mean() for member in range(3)]
+    alone = [latent.kl(seen.dist_params, stats[member]).mean() for member in range(3)]
     assert loss.item() == pytest.approx(sum(alone).item(), rel=1e-5)
     assert metrics["loss/ensemble"].item() == pytest.approx(loss.item() / 3, rel=1e-5)
     mean = disagreement(latent, stats).mean().item()
@@ -112,7 +118,7 @@ def test_steps_lead_neither_into_padding_nor_from_one_episode_to_the_next() -> N
     # 0 → 1 → 2 is an episode, 3 begins another, 4 → 5 goes on with one that began before.
     assert found.feat.tolist() == [[0, 100], [1, 101], [4, 104]]
     assert found.action.ravel().tolist() == [10, 20, 50]  # an action stands in the row it led to
-    assert found.stats.ravel().tolist() == [1001, 1002, 1005]
+    assert found.dist_params.ravel().tolist() == [1001, 1002, 1005]
     assert not found.feat.requires_grad
 
 
@@ -126,24 +132,24 @@ def a_dream(reward: Tensor, discount: Tensor) -> Trajectory:
 
 def test_a_step_is_charged_to_the_action_that_takes_it() -> None:
     """Three steps: rewards 1, 2, 3, discounts 0.9, 0.5 and 0, disagreement 0.1, 0.2, 0.4."""
-    dream = a_dream(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[0.9], [0.5], [0.0]]))
-    doubt = torch.tensor([[0.1], [0.2], [0.4]])
-    reward = penalized(dream, doubt, 10.0)
+    dream = a_dream(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0.9, 0.5, 0.0]]))
+    uncertainty = torch.tensor([[0.1, 0.2, 0.4]])
+    reward = penalized(dream, uncertainty, 10.0)
     assert reward.ravel().tolist() == pytest.approx([1 - 0.9, 2 - 0.5 * 2, 3.0])
-    following = torch.tensor([[7.0], [5.0], [100.0]])
-    targets = lambda_targets(reward, dream.discount, following, 0.5).ravel().tolist()
+    next_value = torch.tensor([[7.0, 5.0, 100.0]])
+    targets = lambda_targets(reward, dream.discount, next_value, 0.5).ravel().tolist()
     V2 = 3.0  # nothing comes after an end, whatever members would say of it
     V1 = (2 - 1.0) + 0.5 * (0.5 * 5 + 0.5 * V2)
     V0 = (1 - 0.9) + 0.9 * (0.5 * 7 + 0.5 * V1)
     assert targets == pytest.approx([V0, V1, V2])
-    assert novelty(dream, doubt).ravel().tolist() == pytest.approx([0.09, 0.1, 0.0])
+    assert novelty(dream, uncertainty).ravel().tolist() == pytest.approx([0.09, 0.1, 0.0])
 
 
 # A world of three states and two actions: NEXT[s][a], and what the members think of each step.
 NEXT = torch.tensor([[1, 2], [2, 0], [0, 1]])
 REWARD = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)
 DISCOUNT = torch.tensor([0.9, 0.5, 0.8], dtype=torch.float64)
-DOUBT = torch.tensor([[0.0, 0.7], [0.2, 0.1], [0.9, 0.3]], dtype=torch.float64)
+UNCERTAINTY = torch.tensor([[0.0, 0.7], [0.2, 0.1], [0.9, 0.3]], dtype=torch.float64)
 GUESS = torch.tensor([4.0, -2.0, 1.0], dtype=torch.float64)
 
 
@@ -157,7 +163,7 @@ class Known(nn.Module):
     def imagine_step(self, state: State, action: Tensor) -> State:
         table = nn.functional.one_hot(NEXT, 3).double()
         deter = torch.einsum("ns,na,sap->np", state.deter, action, table)
-        return State(deter, state.stoch, state.stats)
+        return State(deter, state.stoch, state.dist_params)
 
     def reward(self, feat: Tensor) -> Tensor:
         return feat @ REWARD
@@ -166,7 +172,7 @@ class Known(nn.Module):
         return feat @ DISCOUNT
 
 
-class Forced(Categoricals):
+class Forced(Categorical):
     """Actions that are not drawn but given."""
 
     def __init__(self, sequence: tuple[int, ...]) -> None:
@@ -186,22 +192,23 @@ class Guess(nn.Module):
 def test_the_gradient_is_that_of_the_return_less_what_its_steps_cost(penalty) -> None:
     """By every sequence of actions, and by the exact value, which blames a step for its own u."""
     torch.manual_seed(0)
-    behavior = ActorCritic(3, Categoricals([2]), 1, 5).double()
-    behavior.slow = Guess()
-    H, weights = 4, list(behavior.actor.parameters())
-    logs = torch.log_softmax(behavior.actor(torch.eye(3).double()), -1)  # (3, 2)
+    H = 4
+    config = ActorCriticConfig(layers=1, units=5, horizon=H, lambda_=1.0, entropy=0.0)
+    actor_critic = ActorCritic(config, 3, Categorical([2])).double()
+    actor_critic.target_critic = Guess()
+    weights = list(actor_critic.actor.parameters())
+    logs = torch.log_softmax(actor_critic.actor(torch.eye(3).double()), -1)  # (3, 2)
     found = [torch.zeros_like(w) for w in weights]
-    objective = Objective(horizon=H, trace=1.0, entropy=0.0)
     for sequence in itertools.product(range(2), repeat=H):
         state, log = 0, 0.0
         for action in sequence:
             log, state = log + logs[state, action].item(), int(NEXT[state, action])
-        behavior.actions = Forced(sequence)
+        actor_critic.actions = Forced(sequence)
         at = torch.eye(3).double()[:1]
         starts = StartStates(State(at, at[:, :0], at[:, :0]), DISCOUNT[:1])
-        dream = behavior.imagine(Known(), starts, objective)
-        doubt = torch.einsum("hns,hna,sa->hn", dream.path, dream.action, DOUBT)
-        loss, _, _ = behavior.losses(dream, objective, penalized(dream, doubt, penalty))
+        dream = imagine(Known(), actor_critic, starts, H, backprop_dynamics=False)
+        uncertainty = torch.einsum("nhs,nha,sa->nh", dream.grad_feat, dream.action, UNCERTAINTY)
+        loss, _, _ = actor_critic.losses(dream, 1, penalized(dream, uncertainty, penalty))
         for sum_, grad in zip(found, torch.autograd.grad(loss, weights), strict=True):
             sum_ -= H * math.exp(log) * grad
 
@@ -210,7 +217,7 @@ def test_the_gradient_is_that_of_the_return_less_what_its_steps_cost(penalty) ->
             return GUESS[state]
         after = torch.stack([worth(int(s), steps - 1) for s in NEXT[state]])
         return REWARD[state] + DISCOUNT[state] * (
-            logs[state].exp() @ (after - penalty * DOUBT[state])
+            logs[state].exp() @ (after - penalty * UNCERTAINTY[state])
         )
 
     exact = torch.autograd.grad(worth(0, H), weights)
@@ -223,47 +230,49 @@ def test_the_gradient_is_that_of_the_return_less_what_its_steps_cost(penalty) ->
 
 
 def make_world(
-    latent: str, actions: Actions
+    latent: str, actions: ActionDistribution
 ) -> tuple[WorldModel, ActorCritic, StartStates, Ensemble]:
     torch.manual_seed(0)
     sizes = {"deter": 6, "hidden": 7, "stoch": 3, "classes": 4, "latent": latent}
     config = WorldModelConfig.build({"layers": 2, "units": 8, "rssm": sizes})
     world = WorldModel(config, {"state": ArraySpec("box", (3,), "float32")}, actions.size)
     F, latents = world.rssm.feat_size, world.rssm.latent
-    stats = torch.randn(5, latents.stats_size)
+    stats = torch.randn(5, latents.params_size)
     starts = StartStates(
         State(torch.randn(5, 6), latents.sample(stats), stats), torch.full((5,), 0.99)
     )
     ensemble = Ensemble(latents, F + actions.size, members=3, layers=1, units=8)
-    return world, ActorCritic(F, actions, 2, 8), starts, ensemble
+    return world, ActorCritic(ActorCriticConfig(layers=2, units=8), F, actions), starts, ensemble
 
 
 @pytest.mark.parametrize("latent", LATENTS)
 @pytest.mark.parametrize("rho", [1.0, 0.0])
 def test_imagined_steps_are_judged_with_the_action_chosen_there(latent, rho) -> None:
-    world, behavior, starts, ensemble = make_world(latent, Categoricals([3]))
-    dream = behavior.imagine(world, starts, Objective(horizon=4, reinforce=rho))
-    doubt = ensemble.judge(dream)
-    assert doubt.shape == (4, 5)
+    world, actor_critic, starts, ensemble = make_world(latent, Categorical([3]))
+    dream = imagine(world, actor_critic, starts, 4, backprop_dynamics=rho < 1)
+    uncertainty = ensemble.uncertainty(dream)
+    assert uncertainty.shape == (5, 4)
     for t in range(4):
-        stats = ensemble(dream.feat[t], dream.action[t])
-        torch.testing.assert_close(doubt[t], disagreement(world.rssm.latent, stats))
-    assert doubt.requires_grad == (rho < 1)
+        stats = ensemble(dream.feat[:, t], dream.action[:, t])
+        torch.testing.assert_close(uncertainty[:, t], disagreement(world.rssm.latent, stats))
+    assert uncertainty.requires_grad == (rho < 1)
 
 
-@pytest.mark.parametrize("actions", [Categoricals([3]), TruncatedNormal(2)], ids=["one", "numbers"])
+@pytest.mark.parametrize("actions", [Categorical([3]), TruncatedNormal(2)], ids=["one", "numbers"])
 def test_with_backpropagation_it_moves_actions_and_not_the_members(actions) -> None:
-    world, behavior, starts, ensemble = make_world("categorical", actions)
+    world, actor_critic, starts, ensemble = make_world("categorical", actions)
     chosen: list[Tensor] = []  # one by one: in a dream they are a copy, which leads nowhere
-    draw = behavior.actions.sample
-    behavior.actions.sample = lambda stats: chosen.append(draw(stats)) or chosen[-1]
-    dream = behavior.imagine(world, starts, Objective(horizon=3, reinforce=0.0))
-    doubt = ensemble.judge(dream)
-    grads = torch.autograd.grad(doubt[1].sum(), chosen, retain_graph=True, allow_unused=True)
+    draw = actor_critic.actions.sample
+    actor_critic.actions.sample = lambda stats: chosen.append(draw(stats)) or chosen[-1]
+    dream = imagine(world, actor_critic, starts, 3, backprop_dynamics=True)
+    uncertainty = ensemble.uncertainty(dream)
+    grads = torch.autograd.grad(
+        uncertainty[:, 1].sum(), chosen, retain_graph=True, allow_unused=True
+    )
     moved = [grad is not None and bool(grad.any()) for grad in grads]
     assert moved == [True, True, False]  # what led there, the step itself, what was done later
-    penalized(dream, doubt, 2.0).sum().backward()
-    assert all(w.grad is not None and w.grad.any() for w in behavior.actor.parameters())
+    penalized(dream, uncertainty, 2.0).sum().backward()
+    assert all(w.grad is not None and w.grad.any() for w in actor_critic.actor.parameters())
     assert all(w.grad is None for w in [*ensemble.parameters(), *world.parameters()])
     assert all(w.requires_grad for w in ensemble.parameters())  # they learn on
 
@@ -273,7 +282,7 @@ def test_with_backpropagation_it_moves_actions_and_not_the_members(actions) -> N
 
 def steps_of(latent: Latent, n: int, actions: list[int], reach: float = 1.0) -> Transitions:
     """Steps of a made-up world: states in a box, and three actions of which some are taken."""
-    table = torch.randn(4 + 3, latent.stats_size, generator=torch.Generator().manual_seed(0))
+    table = torch.randn(4 + 3, latent.params_size, generator=torch.Generator().manual_seed(0))
     feat = reach * (2 * torch.rand(n, 4) - 1)
     chosen = torch.tensor(actions)[torch.randint(len(actions), (n,))]
     action = nn.functional.one_hot(chosen, 3).float()
@@ -294,18 +303,20 @@ def taught(latent: Latent, updates: int = 200) -> Ensemble:
 
 
 @torch.no_grad()
-def doubt_of(ensemble: Ensemble, seen: Transitions) -> float:
+def uncertainty_of(ensemble: Ensemble, seen: Transitions) -> float:
     return disagreement(ensemble.latent, ensemble(seen.feat, seen.action)).mean().item()
 
 
 @pytest.mark.parametrize("latent", LATENTS.values(), ids=LATENTS)
 def test_it_falls_where_there_is_data_and_is_higher_elsewhere(latent) -> None:
-    before = doubt_of(taught(latent, updates=0), steps_of(latent, 500, [0, 1]))
+    before = uncertainty_of(taught(latent, updates=0), steps_of(latent, 500, [0, 1]))
     ensemble = taught(latent)
-    known = doubt_of(ensemble, steps_of(latent, 500, [0, 1]))
+    known = uncertainty_of(ensemble, steps_of(latent, 500, [0, 1]))
     assert known < 0.5 * before
-    assert doubt_of(ensemble, steps_of(latent, 500, [2])) > 4 * known  # never taken
-    assert doubt_of(ensemble, steps_of(latent, 500, [0, 1], reach=4.0)) > 4 * known  # far away
+    assert uncertainty_of(ensemble, steps_of(latent, 500, [2])) > 4 * known  # never taken
+    assert (
+        uncertainty_of(ensemble, steps_of(latent, 500, [0, 1], reach=4.0)) > 4 * known
+    )  # far away
 
 
 class Promising(nn.Module):
@@ -320,7 +331,7 @@ class Promising(nn.Module):
 
     def imagine_step(self, state: State, action: Tensor) -> State:
         place = torch.cat([2 * torch.rand(len(action), 3) - 1, action[:, 2:]], -1)
-        return State(place, state.stoch, state.stats)
+        return State(place, state.stoch, state.dist_params)
 
     def reward(self, feat: Tensor) -> Tensor:
         return 0.1 * (feat[..., 3] == 1).float()
@@ -333,22 +344,20 @@ class Promising(nn.Module):
 def test_a_penalty_keeps_actors_from_what_was_never_tried(penalty, rho) -> None:
     ensemble = taught(LATENTS["categorical"])
     torch.manual_seed(1)
-    behavior = ActorCritic(4, Categoricals([3]), 1, 16)
-    objective = Objective(horizon=3, reinforce=rho, entropy=1e-3)
+    config = ActorCriticConfig(layers=1, units=16, reinforce_mix=rho, entropy=1e-3)
+    actor_critic = ActorCritic(config, 4, Categorical([3]))
     learners = [
         torch.optim.Adam(network.parameters(), lr=1e-2)
-        for network in (behavior.actor, behavior.critic)
+        for network in (actor_critic.actor, actor_critic.critic)
     ]
     for update in range(60):
         if update % 10 == 0:
-            behavior.renew_slow()
+            actor_critic.update_target()
         deter = 2 * torch.rand(64, 4) - 1
         starts = StartStates(State(deter, deter[:, :0], deter[:, :0]), torch.full((64,), 0.9))
-        dream = behavior.imagine(Promising(), starts, objective)
-        reward = penalized(dream, ensemble.judge(dream), penalty)
-        for learner, loss in zip(
-            learners, behavior.losses(dream, objective, reward)[:2], strict=True
-        ):
+        dream = imagine(Promising(), actor_critic, starts, 3, backprop_dynamics=rho < 1)
+        reward = penalized(dream, ensemble.uncertainty(dream), penalty)
+        for learner, loss in zip(learners, actor_critic.losses(dream, 1, reward)[:2], strict=True):
             learner.zero_grad()
             loss.backward()
             learner.step()

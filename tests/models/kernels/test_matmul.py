@@ -6,19 +6,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from wmtk.models.kernels import matmul
 from wmtk.models.kernels.matmul import Linear, outer, product, product_plus
 
 M, K, N = 1100, 70, 60  # enough for the products that are meant for many rows
 
 
 @pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On any processor, for any size."""
+def onednn() -> None:
     if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         pytest.skip("this build of torch has no oneDNN")
-    monkeypatch.setattr(matmul, "narrow_products", lambda: True)
-    monkeypatch.setattr(matmul, "_FEW", 0)
     torch.manual_seed(0)
 
 

@@ -1,21 +1,98 @@
-"""Distributions over actions, against other people's and against plain integration."""
+"""Distributions against scipy, torch.distributions, numpy and plain integration."""
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats as scipy_stats
-from torch.distributions import Bernoulli, Independent, OneHotCategorical
+from torch.distributions import Bernoulli, Independent, Normal, OneHotCategorical, kl_divergence
 
 from wmtk.errors import ConfigError
-from wmtk.models.actions import (
+from wmtk.models.distributions import (
     EDGE,
     Binary,
-    Categoricals,
+    Categorical,
+    Gaussian,
     TruncatedNormal,
-    _TruncatedSample,
-    actions_of,
+    action_distribution,
+    straight_through_one_hot,
+    truncated_sample,
 )
 from wmtk.spaces import ArraySpec
+
+# --- stochastic states ---
+
+
+def test_one_hot_samples_come_from_the_inverse_of_the_cumulative_distribution() -> None:
+    logits = torch.log(torch.tensor([0.2, 0.5, 0.3])).expand(5, 3)
+    uniform = torch.tensor([0.0, 0.19, 0.21, 0.69, 0.99])
+    drawn = straight_through_one_hot(logits, uniform).argmax(-1)
+    assert drawn.tolist() == [0, 0, 1, 1, 2]
+
+
+def test_samples_have_the_frequencies_of_their_probabilities() -> None:
+    torch.manual_seed(0)
+    latent = Categorical([4])
+    probs = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    mean = latent.sample(probs.log().expand(40_000, 4)).mean(0)
+    torch.testing.assert_close(mean, probs, atol=0.01, rtol=0)
+
+
+def test_the_straight_through_gradient_is_the_papers() -> None:
+    logits = torch.randn(6, 5, requires_grad=True)
+    weights = torch.randn(6, 5)
+    sample = straight_through_one_hot(logits, torch.rand(6))
+    (ours,) = torch.autograd.grad((sample * weights).sum(), logits)
+    probs = torch.softmax(logits, -1)
+    reference = sample.detach() + probs - probs.detach()  # algorithm 1
+    (expected,) = torch.autograd.grad((reference * weights).sum(), logits)
+    torch.testing.assert_close(ours, expected)
+
+
+def test_numbers_at_the_very_top_still_give_a_class() -> None:
+    logits = torch.full((1000, 32), -20.0)
+    drawn = straight_through_one_hot(logits, torch.full((1000,), 1 - 1e-7))
+    assert (drawn.sum(-1) == 1).all()
+
+
+def test_categorical_kl_and_entropy_by_hand() -> None:
+    latent = Categorical([2] * 2)
+    p = np.array([[0.5, 0.5], [0.9, 0.1]])
+    q = np.array([[0.25, 0.75], [0.5, 0.5]])
+    kl = latent.kl(torch.tensor(np.log(p)).flatten(), torch.tensor(np.log(q)).flatten())
+    # ½ ln 2 + ½ ln ⅔ + 0.9 ln 1.8 + 0.1 ln 0.2
+    assert kl.item() == pytest.approx(0.14384 + 0.36806, abs=1e-4)
+    entropy = latent.entropy(torch.tensor(np.log(p)).flatten())
+    assert entropy.item() == pytest.approx(np.log(2) + 0.32508, abs=1e-4)
+
+
+def test_against_torch_distributions() -> None:
+    torch.manual_seed(1)
+    a, b = torch.randn(7, 12), torch.randn(7, 12)
+    categorical = Categorical([4] * 3)
+    p, q = (Independent(OneHotCategorical(logits=x.view(7, 3, 4)), 1) for x in (a, b))
+    torch.testing.assert_close(categorical.kl(a, b), kl_divergence(p, q))
+    torch.testing.assert_close(categorical.entropy(a), p.entropy())
+    gaussian = Gaussian(6)
+    p, q = (Independent(Normal(x[:, :6], 2 * torch.sigmoid(x[:, 6:] / 2) + 0.1), 1) for x in (a, b))
+    torch.testing.assert_close(gaussian.kl(a, b), kl_divergence(p, q))
+    torch.testing.assert_close(gaussian.entropy(a), p.entropy())
+    binary = Binary(12)
+    p, q = (Independent(Bernoulli(logits=x), 1) for x in (a, b))
+    torch.testing.assert_close(binary.kl(a, b), kl_divergence(p, q))
+    torch.testing.assert_close(binary.entropy(a), p.entropy())
+
+
+@pytest.mark.parametrize(
+    "latent", [Categorical([4] * 3), Gaussian(6), Binary(5)], ids=lambda x: type(x).__name__
+)
+def test_samples_and_modes_have_the_right_size_and_gradient(latent) -> None:
+    stats = torch.randn(2, 7, latent.params_size, requires_grad=True)
+    sample = latent.sample(stats)
+    assert sample.shape == latent.mode(stats).shape == (2, 7, latent.size)
+    assert not latent.mode(stats).requires_grad
+    (grad,) = torch.autograd.grad((sample * torch.randn_like(sample)).sum(), stats)
+    assert grad.abs().sum() > 0
+
 
 # Means at and near the ends, the smallest and the largest spread.
 CORNERS = [(m, s) for m in (-9.0, -2.0, 0.0, 0.3, 9.0) for s in (-20.0, -1.0, 0.0, 3.0, 20.0)]
@@ -74,7 +151,7 @@ def test_samples_follow_the_distribution_and_stay_inside() -> None:
 def test_the_ends_of_the_uniform_numbers_are_safe(u) -> None:
     mean, std = TruncatedNormal(25).moments(corner_stats().T.reshape(-1).float())
     mean, std = mean.requires_grad_(), std.requires_grad_()
-    drawn = _TruncatedSample.apply(mean, std, torch.full_like(mean, u))
+    drawn = truncated_sample(mean, std, torch.full_like(mean, u))
     grads = torch.autograd.grad(drawn.sum(), [mean, std])
     assert (drawn.abs() < 1).all()
     # A sample moves no further than its mean does, and by the std at most a few of them.
@@ -92,7 +169,7 @@ def test_the_gradient_of_a_sample_is_that_of_the_inverse_distribution() -> None:
         return frozen_scipy(m, s).ppf(u)
 
     arguments = [torch.tensor(x, requires_grad=True) for x in (mean, std)]
-    drawn = _TruncatedSample.apply(*arguments, torch.tensor(u))
+    drawn = truncated_sample(*arguments, torch.tensor(u))
     np.testing.assert_allclose(drawn.detach().numpy(), inverse(mean, std), atol=2 * EDGE)
     by_mean, by_std = torch.autograd.grad(drawn.sum(), arguments)
     h = 1e-5
@@ -125,7 +202,7 @@ def test_the_numbers_of_an_action_are_independent() -> None:
 @pytest.mark.parametrize("sizes", [[4], [3, 2, 5]], ids=str)
 def test_categoricals_are_torchs(sizes) -> None:
     torch.manual_seed(0)
-    actions = Categoricals(sizes)
+    actions = Categorical(sizes)
     stats = torch.randn(6, 7, sum(sizes))
     action = actions.sample(stats)
     theirs = [OneHotCategorical(logits=part) for part in stats.split(sizes, -1)]
@@ -138,7 +215,7 @@ def test_categoricals_are_torchs(sizes) -> None:
 
 def test_categoricals_are_drawn_by_their_probabilities() -> None:
     torch.manual_seed(0)
-    actions = Categoricals([3, 2])
+    actions = Categorical([3, 2])
     stats = torch.tensor([0.0, 1.0, -1.0, 0.5, -0.5])
     drawn = actions.sample(stats.expand(20_000, 5))
     assert (drawn[:, :3].sum(-1) == 1).all()
@@ -151,7 +228,7 @@ def test_categoricals_are_drawn_by_their_probabilities() -> None:
 
 
 def test_the_gradient_of_a_choice_is_that_of_its_probabilities() -> None:
-    actions = Categoricals([3, 2])
+    actions = Categorical([3, 2])
     stats = torch.randn(8, 5, requires_grad=True)
     weights = torch.randn(8, 5)
     (ours,) = torch.autograd.grad((actions.sample(stats) * weights).sum(), stats)
@@ -171,26 +248,28 @@ def test_switches_are_torchs_bernoulli() -> None:
 
 
 def test_what_is_logged() -> None:
-    found = Categoricals([2]).summary(torch.tensor([[0.0, 0.0], [0.0, 50.0]]))
+    found = Categorical([2]).metrics(torch.tensor([[0.0, 0.0], [0.0, 50.0]]))
     assert {name: value.item() for name, value in found.items()} == pytest.approx(
         {"probability/0": 0.25, "probability/1": 0.75}
     )
-    assert list(Categoricals([2, 1]).summary(torch.zeros(4, 3))) == [
+    assert list(Categorical([2, 1]).metrics(torch.zeros(4, 3))) == [
         "probability/0/0",
         "probability/0/1",
         "probability/1/0",
     ]
-    found = TruncatedNormal(2).summary(torch.tensor([[50.0, 0.0, -99.0, -99.0]]))
+    found = TruncatedNormal(2).metrics(torch.tensor([[50.0, 0.0, -99.0, -99.0]]))
     assert found["size"].item() == pytest.approx(0.5)
     assert found["std"].item() == pytest.approx(0.1)
 
 
 def test_an_actor_for_each_space() -> None:
-    assert actions_of(ArraySpec("discrete", (), "int64", 3, 7)).size == 5
-    multi = actions_of(ArraySpec("multi_discrete", (2,), "int64", 0, (1, 3)))
-    assert isinstance(multi, Categoricals)
-    assert multi.sizes == [2, 4]
-    assert isinstance(actions_of(ArraySpec("multi_binary", (3,), "int8", 0, 1)), Binary)
-    assert isinstance(actions_of(ArraySpec("box", (3,), "float32", -1, 1)), TruncatedNormal)
-    with pytest.raises(ConfigError, match="whole numbers"):
-        actions_of(ArraySpec("box", (3,), "uint8", 0, 9))
+    assert action_distribution(ArraySpec("discrete", (), "int64", 3, 7)).size == 5
+    multi = action_distribution(ArraySpec("multi_discrete", (2,), "int64", 0, (1, 3)))
+    assert isinstance(multi, Categorical)
+    assert multi.classes == [2, 4]
+    assert isinstance(action_distribution(ArraySpec("multi_binary", (3,), "int8", 0, 1)), Binary)
+    assert isinstance(
+        action_distribution(ArraySpec("box", (3,), "float32", -1, 1)), TruncatedNormal
+    )
+    with pytest.raises(ConfigError, match="box of integers"):
+        action_distribution(ArraySpec("box", (3,), "uint8", 0, 9))

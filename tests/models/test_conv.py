@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from wmtk.models import conv
 from wmtk.models.conv import ConvEncoder
+from wmtk.models.kernels import chunks
 
 
 def test_pieces_give_the_same_embeddings_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,6 +20,6 @@ def test_pieces_give_the_same_embeddings_and_gradients(monkeypatch: pytest.Monke
         return embed, *torch.autograd.grad((embed * weights).sum(), parameters)
 
     whole = found()
-    monkeypatch.setattr(conv, "_PIECE", 3)
+    monkeypatch.setattr(chunks, "ENCODED", 3)
     for a, b in zip(found(), whole, strict=True):
         torch.testing.assert_close(a, b)
