@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
-from unittest import mock
 
 import torch
 from run_wmtk import inputs_of, model_trainer
@@ -20,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from wmtk.models.kernels import chunked_nll, matmul
+from wmtk.models import kernels
 from wmtk.models.kernels.matmul import product
 
 SIDE = 2048  # of the matrices
@@ -50,10 +48,7 @@ def of_an_update(arrays: Arrays, preset: str) -> int:
     one = {key: value[:1] for key, value in arrays.items()}
     trainer = model_trainer(one, preset, "float32")
     # The counter knows neither gradients computed on the way forward nor oneDNN's products.
-    plain = {chunked_nll: "_worthwhile", matmul: "_worthwhile"}
-    with ExitStack() as stack:
-        for module, name in plain.items():
-            stack.enter_context(mock.patch.object(module, name, return_value=False))
+    with kernels.using("plain"):
         return B * operations(lambda: trainer.update(inputs_of(one), 1))
 
 
