@@ -18,7 +18,8 @@ from wmtk.cli.viz.window_options import Checkpoint, Device, training_of
 from wmtk.errors import MissingDependencyError, UsageError
 
 if TYPE_CHECKING:
-    from wmtk.viz.live.catalog import Catalog, DataEntry, Dreamer, RunEntry, Target
+    from wmtk.agent.stepper import ModelStepper
+    from wmtk.viz.live.catalog import Catalog, DataEntry, RecordingTarget, RunEntry
     from wmtk.viz.live.server import Address
 
 HOST, PORT = "127.0.0.1", 8765
@@ -50,7 +51,7 @@ def serve(
     device: Device = "auto",
     trust_env: TrustEnv = None,
 ) -> None:
-    """Open a page in the browser to look at datasets and models, and to play inside of them.
+    """Open a page in the browser to prediction at datasets and models, and to play inside of them.
 
     Whoever has the address that is printed can see what is named here, and nothing else. The page
     is for this machine only, unless --host says otherwise; from another one, use the line for ssh.
@@ -96,7 +97,7 @@ def play_yourself(
     from wmtk.envs import resolve
 
     require_packages()
-    from wmtk.viz.live.catalog import Catalog, Target
+    from wmtk.viz.live.catalog import Catalog, RecordingTarget
 
     resolved = resolve(task, **settings)
     seed = secrets.randbelow(2**31) if seed is None else seed
@@ -105,7 +106,7 @@ def play_yourself(
     keys = [key.strip() for key in store_info.split(",") if key.strip()]
     with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
         before = len(dataset)
-        catalog = Catalog([], [], Target(resolved, dataset, seed))
+        catalog = Catalog([], [], RecordingTarget(resolved, dataset, seed))
         open_page(catalog, HOST, port, no_open=no_open, human=True)
         _say(f"{out} has {human_count(len(dataset) - before, 'new episode')}.")
 
@@ -131,7 +132,7 @@ def open_page(
         if address.exposed:
             err.print(
                 f"warning: {host} can be reached from other machines. Whoever learns the address "
-                "can look and play; it is not encrypted.",
+                "can prediction and play; it is not encrypted.",
                 style="yellow",
                 soft_wrap=True,
             )
@@ -156,7 +157,7 @@ def _run(path: Path, checkpoint: str, device: str, trust_env: Sequence[str] = ()
 
     run = Run(path)
 
-    def open_model() -> Dreamer:
+    def open_model() -> ModelStepper:
         from wmtk.agent.device import choose_device
         from wmtk.agent.load import load
         from wmtk.agent.stepper import single_threaded
@@ -183,11 +184,11 @@ def _data(path: Path) -> DataEntry:
     return DataEntry(path.resolve().name, Dataset.open(path))
 
 
-def _target(path: Path, runs: Sequence[RunEntry], trust_env: list[str]) -> Target:
+def _target(path: Path, runs: Sequence[RunEntry], trust_env: list[str]) -> RecordingTarget:
     """Where to record to: the task is that of the dataset, if there is one, or of the first run."""
     from wmtk.collecting import dataset_for, task_of
     from wmtk.datasets import Dataset
-    from wmtk.viz.live.catalog import Target
+    from wmtk.viz.live.catalog import RecordingTarget
 
     if path.exists():
         task = task_of(Dataset.open(path).env, trust_env=trust_env)
@@ -198,4 +199,4 @@ def _target(path: Path, runs: Sequence[RunEntry], trust_env: list[str]) -> Targe
             f"Which task is to be recorded to {path}?",
             "Name a run, or use wmtk collect TASK --human --out …",
         )
-    return Target(task, dataset_for(task, path, append=True), secrets.randbelow(2**31))
+    return RecordingTarget(task, dataset_for(task, path, append=True), secrets.randbelow(2**31))

@@ -1,1 +1,1 @@
-"""The live page: datasets and models to look at, and worlds to play in, in a browser."""
+"""The live page: datasets and models to prediction at, and worlds to play in, in a browser."""

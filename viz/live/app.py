@@ -1,4 +1,4 @@
-"""The addresses of the live page. All of them read; what acts goes over the websocket."""
+"""The HTTP routes of the live page, all read-only; actions go over the websocket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wmtk.version import code_version
 from wmtk.viz.live import browse
 from wmtk.viz.live.catalog import Catalog
 from wmtk.viz.live.engine import Engine
-from wmtk.viz.live.measure import Measurer
+from wmtk.viz.live.measure import MetricsRunner
 from wmtk.viz.live.page_socket import serve_page
 from wmtk.viz.live.protocol import dump
 
@@ -33,16 +33,16 @@ Whole = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 
 
 def assets() -> dict[str, bytes]:
-    """The files of the page by name. Read once: a request chooses among them, and never a path."""
+    """The files of the page by name, read once, so that requests never name a path."""
     folder = resources.files("wmtk.viz.live") / "assets"
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 def make_app(catalog: Catalog, engine: Engine, *, human: bool = False) -> FastAPI:
-    """The application, without its guard."""
+    """The application, without access control."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    measurer = Measurer(catalog, engine)
-    app.state.measurer = measurer
+    metrics = MetricsRunner(catalog, engine)
+    app.state.metrics = metrics
     files = assets()
 
     @app.exception_handler(WmtkError)
@@ -58,24 +58,24 @@ def make_app(catalog: Catalog, engine: Engine, *, human: bool = False) -> FastAP
     @app.get("/assets/{name}")
     async def asset(name: str) -> Response:
         if name not in files:
-            return Response("There is no such file.", 404, media_type="text/plain")
+            return Response("File not found.", 404, media_type="text/plain")
         return Response(files[name], media_type=_type(name))
 
     @app.websocket("/socket")
     async def socket(websocket: WebSocket) -> None:
-        if engine.seats >= MOST_PAGES:
+        if engine.clients >= MOST_PAGES:
             await websocket.accept()
-            await websocket.close(BUSY, f"{MOST_PAGES} pages are open already.")
+            await websocket.close(BUSY, f"{MOST_PAGES} pages are already open.")
             return
         hello = {**catalog.describe(), "human": human, "version": code_version()}
-        await serve_page(websocket, engine, measurer, hello)
+        await serve_page(websocket, engine, metrics, hello)
 
     _add_data(app, catalog)
     return app
 
 
 def _add_data(app: FastAPI, catalog: Catalog) -> None:
-    """Plain functions, which run in other threads than the event loop."""
+    """Routes as plain functions, which run in a thread pool beside the event loop."""
 
     @app.get("/data/{id}")
     def overview(id: DataId) -> Response:
@@ -94,7 +94,7 @@ def _add_data(app: FastAPI, catalog: Catalog) -> None:
         max_length: Whole = None,
         ended: Annotated[str | None, Query(max_length=16)] = None,
     ) -> Response:
-        found = browse.listing(
+        page = browse.listing(
             catalog.data(id),
             offset=offset,
             limit=limit,
@@ -106,7 +106,7 @@ def _add_data(app: FastAPI, catalog: Catalog) -> None:
             max_length=max_length,
             ended=ended,
         )
-        return _json(found)
+        return _json(page)
 
     @app.get("/data/{id}/episodes/{index}")
     def episode(id: DataId, index: Episode) -> Response:

@@ -1,4 +1,4 @@
-"""What has been dreamt: lines of moments, each of them a place to go on from."""
+"""The steps of a player as a tree of branches, each step of which can be continued."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from wmtk.agent.outputs import LatentState
 
-KEPT = 2000  # moments of a line; older ones are forgotten
-MOST_LINES = 6
+MOST_STEPS_KEPT = 2000  # per branch; older ones are dropped
+MOST_BRANCHES = 6
 
 Numbers = NDArray[Any]
 Observation = Mapping[str, NDArray[Any]]
@@ -19,59 +19,59 @@ Observation = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a line: where the model is, how it came there, and what is true instead."""
+    """One step: the model state, the action that led to it, predictions and the truth."""
 
-    by: str  # who chose the action: start, person, policy, recorded
+    by: str  # source of the action: start, person, policy, recorded
     action: NDArray[Any] | None  # (S, …), that led here; None at the start
-    mind: LatentState | None = None  # None if there is no model
-    free: LatentState | None = None  # the same without what a person forced, if anything was
-    reward: Numbers | None = None  # (S,), expected by the model
+    state: LatentState | None = None  # None if there is no model
+    unforced: LatentState | None = None  # without forced codes, if any were forced
+    reward: Numbers | None = None  # (S,), predicted
     discount: Numbers | None = None  # (S,)
     value: Numbers | None = None  # (S,), None without a critic
     entropy: Numbers | None = None  # (S,)
-    truth: Observation | None = None  # what was recorded, or what the real environment shows
+    truth: Observation | None = None  # recorded, or from the real environment
     true_reward: float | None = None  # in the model's unit, if there is one
-    synced: bool = False  # the model has seen the truth here
+    synced: bool = False  # whether the model observed the truth here
 
     def row(self, action: str) -> list[Any]:
-        """The numbers that plots show: a list for each of them, with a number per future."""
+        """The numbers for plots: one list per curve, with one number per future."""
         numbers = [self.reward, self.discount, self.value, self.entropy]
-        shown: list[Any] = [[] if x is None else x for x in numbers]
-        return [self.by, action, *shown, self.true_reward, self.synced]
+        curves: list[Any] = [[] if x is None else x for x in numbers]
+        return [self.by, action, *curves, self.true_reward, self.synced]
 
 
 @dataclass
 class Branch:
-    """Moments in a row; those before `first` are forgotten."""
+    """Consecutive steps; those before `first` were dropped."""
 
     number: int
-    dice: int  # part of every seed of this line
+    branch_seed: int  # part of every seed on this branch
     parent: int | None = None
     forked_at: int = 0
     first: int = 0
-    moments: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     @property
     def last(self) -> int:
-        """The number of its newest step."""
-        return self.first + len(self.moments) - 1
+        """The index of the newest step."""
+        return self.first + len(self.steps) - 1
 
     def at(self, step: int) -> Step:
-        return self.moments[self.clamp(step) - self.first]
+        return self.steps[self.clamp(step) - self.first]
 
     def clamp(self, step: int) -> int:
         return min(max(step, self.first), self.last)
 
-    def add(self, moment: Step) -> None:
-        self.moments.append(moment)
-        if len(self.moments) > KEPT:
-            del self.moments[0]
+    def add(self, current: Step) -> None:
+        self.steps.append(current)
+        if len(self.steps) > MOST_STEPS_KEPT:
+            del self.steps[0]
             self.first += 1
 
-    def fork(self, number: int, dice: int, step: int) -> Branch:
-        """A line with the same past up to a step; the moments are shared, not copied."""
-        kept = self.moments[: self.clamp(step) - self.first + 1]
-        return Branch(number, dice, self.number, self.clamp(step), self.first, kept)
+    def fork(self, number: int, branch_seed: int, step: int) -> Branch:
+        """A branch with the same steps up to `step`, which are shared, not copied."""
+        shared = self.steps[: self.clamp(step) - self.first + 1]
+        return Branch(number, branch_seed, self.number, self.clamp(step), self.first, shared)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -84,31 +84,31 @@ class Branch:
 
 
 class BranchTree:
-    """The lines of one play, the oldest of which goes when there are too many."""
+    """The branches of one player; the oldest is dropped when there are too many."""
 
     def __init__(self) -> None:
-        self.lines: dict[int, Branch] = {}
+        self.branches: dict[int, Branch] = {}
         self._made = 0
 
-    def begin(self, moment: Step) -> Branch:
-        self.lines.clear()
-        line = Branch(0, 0)
-        line.add(moment)
-        self.lines[0] = line
+    def begin(self, current: Step) -> Branch:
+        self.branches.clear()
+        branch = Branch(0, 0)
+        branch.add(current)
+        self.branches[0] = branch
         self._made = 1
-        return line
+        return branch
 
-    def fork(self, line: Branch, step: int, *, same_dice: bool) -> Branch:
-        """A new line from a step on; with the same dice, only other actions make a difference."""
-        made = line.fork(self._made, line.dice if same_dice else self._made, step)
-        self.lines[made.number] = made
+    def fork(self, branch: Branch, step: int, *, same_seed: bool) -> Branch:
+        """A new branch at `step`. With the same seed, only the actions make a difference."""
+        fork = branch.fork(self._made, branch.branch_seed if same_seed else self._made, step)
+        self.branches[fork.number] = fork
         self._made += 1
-        for number in list(self.lines):
-            if len(self.lines) <= MOST_LINES:
+        for number in list(self.branches):
+            if len(self.branches) <= MOST_BRANCHES:
                 break
-            if number not in {made.number, line.number}:
-                del self.lines[number]
-        return made
+            if number not in {fork.number, branch.number}:
+                del self.branches[number]
+        return fork
 
     def describe(self) -> list[dict[str, Any]]:
-        return [line.describe() for line in self.lines.values()]
+        return [branch.describe() for branch in self.branches.values()]

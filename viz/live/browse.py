@@ -1,4 +1,4 @@
-"""Datasets for the page: episodes in lists, their steps, their pictures."""
+"""Datasets for the page: lists of episodes, their steps and their images."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from wmtk.viz.draw.marks import end_of
 from wmtk.viz.live.catalog import DataEntry
 
 MOST_LISTED = 100  # episodes
-SPRITES = 64  # pictures in one file
+SPRITES = 64  # images in one file
 COLUMNS = 8
-SIDE = 128  # pixels, the longer side of a picture
-THUMBS = 5  # pictures that stand for an episode
+SIDE = 128  # pixels, the longer side of an image
+THUMBS = 5  # images in the thumbnail of an episode
 ORDERS = {"number": "episode", "return": "total_reward", "length": "length"}
-MOST_STEPS = 20_000  # of an episode whose numbers are listed
+MOST_STEPS = 20_000  # steps of an episode whose numbers are listed
 MOST_LANES = 8
 
 
 def overview(entry: DataEntry) -> dict[str, Any]:
-    """What a dataset is."""
+    """The summary of a dataset."""
     with entry.lock:
         entry.dataset.refresh()
-        found = summarize(entry.dataset)
+        summary = summarize(entry.dataset)
     return {
         "name": entry.name,
-        "task": found.task,
-        "version": found.version,
-        "episodes": found.episodes,
-        "steps": found.steps,
-        "bytes": found.stored_bytes,
-        "returns": None if found.returns is None else vars(found.returns),
-        "lengths": None if found.lengths is None else vars(found.lengths),
-        "ends": found.ends,
-        "arrays": [{"path": a.path, "space": a.space} for a in found.arrays],
+        "task": summary.task,
+        "version": summary.version,
+        "episodes": summary.episodes,
+        "steps": summary.steps,
+        "bytes": summary.stored_bytes,
+        "returns": None if summary.returns is None else vars(summary.returns),
+        "lengths": None if summary.lengths is None else vars(summary.lengths),
+        "ends": summary.ends,
+        "arrays": [{"path": a.path, "space": a.space} for a in summary.arrays],
         "makers": [
             {"policy": m.policy, "env": m.env_id, "code": m.code_version, "episodes": m.episodes}
-            for m in found.makers
+            for m in summary.makers
         ],
     }
 
@@ -63,12 +63,14 @@ def listing(
     max_length: int | None,
     ended: str | None,
 ) -> dict[str, Any]:
-    """Episodes that pass the filters, a page of them."""
+    """One page of the episodes that pass the filters."""
     if order not in ORDERS:
-        raise UsageError(f"Episodes cannot be put in order by {order!r}.", ", ".join(ORDERS))
+        raise UsageError(
+            f"Episodes cannot be sorted by {order!r}.", f"Sort by {', '.join(ORDERS)}."
+        )
     with entry.lock:
         table = entry.dataset.episodes
-        kept = np.flatnonzero(
+        matches = np.flatnonzero(
             select(
                 min_return=min_return,
                 max_return=max_return,
@@ -77,9 +79,9 @@ def listing(
                 ended=ended,
             )(table)
         )
-        by = np.argsort(getattr(table, ORDERS[order])[kept], kind="stable")
-        chosen = kept[by[::-1] if descending else by]
-        shown = chosen[offset : offset + min(limit, MOST_LISTED)].tolist()
+        order_of = np.argsort(getattr(table, ORDERS[order])[matches], kind="stable")
+        chosen = matches[order_of[::-1] if descending else order_of]
+        page = chosen[offset : offset + min(limit, MOST_LISTED)].tolist()
         rows = [
             {
                 "index": index,
@@ -88,7 +90,7 @@ def listing(
                 "end": _end(int(table.end[index])),
                 "id": f"{int(table.id[index]):016x}",
             }
-            for index in shown
+            for index in page
         ]
     return {"total": len(chosen), "offset": offset, "episodes": rows}
 
@@ -101,7 +103,7 @@ def episode_of(entry: DataEntry, index: int) -> Episode:
 
 
 def details(entry: DataEntry, index: int) -> dict[str, Any]:
-    """All steps of an episode, in numbers, and what made it."""
+    """The numbers of all steps of an episode, and its provenance."""
     episode, view = episode_of(entry, index), view_of(entry.dataset)
     by: Provenance = episode.provenance
     last = min(episode.length, MOST_STEPS)
@@ -128,7 +130,7 @@ def details(entry: DataEntry, index: int) -> dict[str, Any]:
 
 
 def sprites(entry: DataEntry, index: int, first: int) -> bytes:
-    """The pictures of up to SPRITES steps from `first` on, COLUMNS in a row, as PNG."""
+    """A PNG with the images of up to SPRITES steps from `first` on, COLUMNS per row."""
     frames = _frames(entry, index, range(first, first + SPRITES))
     height, width = frames[0].shape[:2]
     rows = -(-len(frames) // COLUMNS)
@@ -140,7 +142,7 @@ def sprites(entry: DataEntry, index: int, first: int) -> bytes:
 
 
 def thumbnail(entry: DataEntry, index: int) -> bytes:
-    """A few moments of an episode side by side, as PNG."""
+    """A few steps of an episode side by side, as PNG."""
     with entry.lock:
         if index >= len(entry.dataset):
             raise UsageError(f"{entry.name} has no episode {index}.", "Reload the list.")
@@ -153,7 +155,7 @@ def thumbnail(entry: DataEntry, index: int) -> bytes:
 
 
 def _frames(entry: DataEntry, index: int, steps: Any) -> list[NDArray[np.uint8]]:
-    """Pictures of some steps, read without the rest of the episode."""
+    """The images of some steps, read without the rest of the episode."""
     with entry.lock:
         dataset = entry.dataset
         table = dataset.episodes
@@ -163,7 +165,9 @@ def _frames(entry: DataEntry, index: int, steps: Any) -> list[NDArray[np.uint8]]
         image = view.image
         wanted = [step for step in steps if step <= int(table.length[index])]
         if image is None or not wanted:
-            raise UsageError(f"{entry.name} has no such pictures.")
+            raise UsageError(
+                f"{entry.name} has no images of these steps.", "Choose another episode."
+            )
         part = table.parts[table.part[index]]
         first = int(table.start[index])
         reader = dataset.open_part(part)
@@ -171,11 +175,11 @@ def _frames(entry: DataEntry, index: int, steps: Any) -> list[NDArray[np.uint8]]
             low, high = first + wanted[0], first + wanted[-1] + 1
             if high - low <= 2 * SPRITES:
                 rows = reader.rows(f"obs/{image}", low, high)
-                found = [rows[step - wanted[0]] for step in wanted]
+                frames = [rows[step - wanted[0]] for step in wanted]
             else:
                 path = f"obs/{image}"
-                found = [reader.rows(path, first + s, first + s + 1)[0] for s in wanted]
-    return [shrink(to_rgb(view.pictures(frame)), SIDE) for frame in found]
+                frames = [reader.rows(path, first + s, first + s + 1)[0] for s in wanted]
+    return [shrink(to_rgb(view.pictures(frame)), SIDE) for frame in frames]
 
 
 def png(pixels: NDArray[np.uint8]) -> bytes:

@@ -1,4 +1,4 @@
-"""What the page may look at: runs and datasets by id. Paths stay on this side."""
+"""The runs and datasets of the page by id: the page never sees or sends a path."""
 
 from __future__ import annotations
 
@@ -6,50 +6,15 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
-
-from wmtk.agent.outputs import LatentState, Prediction
-from wmtk.datasets import Batch, Dataset, Schema
+from wmtk.datasets import Dataset, Schema
 from wmtk.envs import ResolvedTask
 from wmtk.errors import UsageError, WmtkError
-from wmtk.viz.evaluation.measurements import Predictor
 from wmtk.viz.windows import HeldOut
 
-
-class Dreamer(Protocol):
-    """A model to play in; wmtk.agent.stepper has one."""
-
-    @property
-    def loaded(self) -> Predictor: ...
-
-    @property
-    def schema(self) -> Schema: ...
-
-    @property
-    def latent(self) -> str: ...
-
-    @property
-    def has_actor(self) -> bool: ...
-
-    def preprocess(self, obs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]: ...
-
-    def observe(self, batch: Batch, seed: list[int]) -> LatentState: ...
-
-    def initial_state(self, seed: list[int], temperature: float = 1.0) -> LatentState: ...
-
-    def step(
-        self, mind: LatentState, actions: NDArray[Any], *, seed: list[int], temperature: float = 1.0
-    ) -> LatentState: ...
-
-    def act(self, mind: LatentState, *, seed: list[int], sample: bool = True) -> NDArray[Any]: ...
-
-    def transform_reward(self, reward: float) -> float: ...
-
-    def predict(self, mind: LatentState) -> Prediction: ...
-
-    def decode(self, mind: LatentState) -> Mapping[str, NDArray[Any]]: ...
+if TYPE_CHECKING:
+    from wmtk.agent.stepper import ModelStepper  # needs torch, which --human does not
 
 
 @dataclass(frozen=True)
@@ -59,17 +24,17 @@ class RunEntry:
     name: str
     kind: str
     update: int
-    about: Mapping[str, Any]  # what its directory says of it
+    about: Mapping[str, Any]  # run.json
     schema: Schema
     config: Mapping[str, Any]
-    open: Callable[[], Dreamer]
-    task: Callable[[], ResolvedTask]  # refuses if nobody knows it
+    open: Callable[[], ModelStepper]
+    task: Callable[[], ResolvedTask]  # raises if the task is unknown or not trusted
     held_out: Callable[[Dataset], HeldOut]  # which episodes it was not trained on
 
 
 @dataclass
 class DataEntry:
-    """A dataset that is open; readers take turns."""
+    """An open dataset; `lock` serializes readers."""
 
     name: str
     dataset: Dataset
@@ -77,8 +42,8 @@ class DataEntry:
 
 
 @dataclass(frozen=True)
-class Target:
-    """Where episodes go that a person plays, and in which task."""
+class RecordingTarget:
+    """The task that a person plays and the dataset that stores the episodes."""
 
     task: ResolvedTask
     dataset: Dataset
@@ -86,10 +51,10 @@ class Target:
 
 
 class Catalog:
-    """Runs r0, r1, … and datasets d0, d1, … in the order in which they were named."""
+    """Runs r0, r1, … and datasets d0, d1, … in the order of the command line."""
 
     def __init__(
-        self, runs: list[RunEntry], datasets: list[DataEntry], target: Target | None = None
+        self, runs: list[RunEntry], datasets: list[DataEntry], target: RecordingTarget | None = None
     ) -> None:
         self.runs = {f"r{i}": run for i, run in enumerate(runs)}
         self.datasets = {f"d{i}": data for i, data in enumerate(datasets)}
@@ -106,7 +71,7 @@ class Catalog:
         return self.datasets[id]
 
     def describe(self) -> dict[str, Any]:
-        """What the page shows in its menus."""
+        """The content of the menus."""
         return {
             "runs": [self._run(id, run) for id, run in self.runs.items()],
             "datasets": [_data(id, entry) for id, entry in self.datasets.items()],
@@ -132,7 +97,7 @@ class Catalog:
 
 
 def fits(model: Schema, data: Schema) -> bool:
-    """Whether a dataset has what a model looks at, and its actions."""
+    """Whether a dataset has the observations and actions of a model."""
 
     def facts(schema: Schema) -> dict[str, Any]:
         return {key: (spec.shape, spec.dtype) for key, spec in schema.obs.items()}
@@ -158,7 +123,7 @@ def _data(id: str, entry: DataEntry) -> dict[str, Any]:
     }
 
 
-def _target(target: Target) -> dict[str, Any]:
+def _target(target: RecordingTarget) -> dict[str, Any]:
     return {"task": target.task.task, "name": target.dataset.path.name}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-READ_TIMEOUT = 10.0  # seconds for a whole request to arrive
+READ_TIMEOUT = 10.0  # seconds for a complete request to arrive
 KEEP_ALIVE = 5  # seconds without a byte between two requests
 ANSWER_TIMEOUT = 60.0  # seconds for an answer to be computed and fetched
 PER_CLIENT = 32  # connections of one address at once; browsers open about six
@@ -16,7 +16,7 @@ CONNECTIONS = 128  # at once
 
 
 class Connection(H11Protocol):
-    """Ends when its deadline passes; a new connection takes the place of the longest idle one.
+    """Closes at its deadline; at the limit, a new connection replaces the longest idle one.
 
     Websockets leave this class at their upgrade; `app.MOST_PAGES` limits them.
     """
@@ -48,7 +48,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._deadline(READ_TIMEOUT)
-        super().on_response_complete()  # which may begin with the next request
+        super().on_response_complete()  # may start the next request
         if self.busy:
             self._deadline(ANSWER_TIMEOUT)
 
@@ -66,7 +66,7 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _deadline(self, seconds: float | None) -> None:
-        """End the connection unless something happens in time."""
+        """Set, or with None clear, the deadline."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -76,14 +76,14 @@ class Connection(H11Protocol):
 
     def _expire(self) -> None:
         if self.busy:
-            self.transport.abort()  # what was sent is not read
+            self.transport.abort()  # the client does not read the response
         elif self.conn.trailing_data[0]:
             self._refuse(408, f"The request did not arrive within {READ_TIMEOUT:g} seconds.")
         else:
             self.transport.close()
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answer in place of the application and close."""
+        """Send an error response and close."""
         lines = (
             f"HTTP/1.1 {status} {'Service Unavailable' if status == 503 else 'Request Timeout'}",
             "content-type: text/plain; charset=utf-8",
@@ -95,7 +95,7 @@ class Connection(H11Protocol):
 
 
 def _room(connections: list[Connection], limit: int) -> bool:
-    """Whether one more is allowed; closes the one that has been idle longest if need be."""
+    """Whether one more connection is allowed; closes the longest idle one if necessary."""
     if len(connections) < limit:
         return True
     idle = [each for each in connections if not each.busy and not each.transport.is_closing()]

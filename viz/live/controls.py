@@ -1,4 +1,4 @@
-"""How a person acts with a keyboard: buttons for choices, levers for numbers."""
+"""Keyboard controls: buttons for discrete actions, levers for continuous ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = {
 }
 SIGNS = {"up": "↑", "down": "↓", "left": "←", "right": "→", "fire": "Space"}
 IDLE = ("noop", "stay")
-# Environments that many people have, whose actions have no names of their own.
+# Common environments whose actions have no names of their own.
 GYMNASIUM: dict[str, tuple[str, ...]] = {
     "CartPole-v1": ("left", "right"),
     "MountainCar-v0": ("left", "stay", "right"),
@@ -35,14 +35,14 @@ _ELEMENT = re.compile("up|down|left|right|fire")
 
 @dataclass(frozen=True)
 class Button:
-    """One choice, and what has to be held for it."""
+    """A discrete action and the keys that select it."""
 
     label: str
-    parts: frozenset[str]  # names of keys; nothing for what happens if nothing is held
+    parts: frozenset[str]  # names of keys; empty for the idle action
 
 
 class Controls:
-    """Turns what a person holds into an action of the environment."""
+    """Maps held keys and lever positions to actions of the environment."""
 
     def __init__(self, spec: ArraySpec, env: Mapping[str, Any]) -> None:
         self.spec = spec
@@ -50,16 +50,16 @@ class Controls:
         self._last = 0
 
     def action(self, held: Collection[str], values: Sequence[float]) -> NDArray[Any]:
-        """The action for what is held, of the environment's shape and type."""
+        """The action for held keys and lever positions, in the shape and dtype of the space."""
         if self.spec.kind == "discrete":
             self._last = self._choice(frozenset(held))
             return np.asarray(self._last + int(self.spec.bound("low")), self.spec.dtype)
         return self._numbers(values)
 
     def _choice(self, held: frozenset[str]) -> int:
-        """The button whose parts are all held, the largest of several; else the idle one.
+        """The button with the most keys, all of them held; the last one if none matches.
 
-        Where there is no idle one, the last choice goes on.
+        The idle button has no keys and matches whenever no other one does.
         """
         fitting = [(len(b.parts), i) for i, b in enumerate(self.buttons) if b.parts <= held]
         if fitting:
@@ -78,13 +78,13 @@ class Controls:
         return numbers.astype(self.spec.dtype).reshape(self.spec.shape)
 
     def reach(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What the ends of the levers stand for; −1 and 1 where there are no bounds."""
+        """The action values at the ends of the levers; −1 and 1 for unbounded ones."""
         low, high = (self.spec.bound(side).ravel().astype(float) for side in ("low", "high"))
         low, high = np.where(np.isfinite(low), low, -1.0), np.where(np.isfinite(high), high, 1.0)
         return low, high
 
     def describe(self) -> dict[str, Any]:
-        """For the page: which keys there are, and what they are called."""
+        """The controls as JSON: keys and labels."""
         if self.spec.kind == "discrete":
             used = {part for button in self.buttons for part in button.parts}
             return {
@@ -115,7 +115,7 @@ def _names(spec: ArraySpec, env: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _buttons(names: Sequence[str], spec: ArraySpec) -> list[Button]:
-    """A combination of arrows and fire where the names say so, else the digits and letters."""
+    """Buttons with arrow and fire keys where action names contain them, else with digits."""
     if not names:
         names = [f"action {i}" for i in range(spec.n)]
     buttons = []
@@ -128,7 +128,7 @@ def _buttons(names: Sequence[str], spec: ArraySpec) -> list[Button]:
 
 
 def _codes(part: str) -> list[str]:
-    """The keys on a keyboard that stand for a part: 1 … 9, 0, then letters for further choices."""
+    """The keyboard codes of a key name; choices 0 to 9 are the digits 1 … 9, 0."""
     if part in KEYS:
         return KEYS[part]
     number = int(part.removeprefix("choice"))
@@ -139,7 +139,7 @@ def _codes(part: str) -> list[str]:
 
 
 def _sign(parts: frozenset[str]) -> str:
-    """What is drawn on the button."""
+    """The label of the key on the button."""
     if not parts:
         return "no key"
     order = [part for part in SIGNS if part in parts]

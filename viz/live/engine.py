@@ -1,4 +1,4 @@
-"""The one thread in which models compute: for all pages, and for metrics in between."""
+"""The inference thread, which serves all pages and, in between, jobs such as metrics."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from wmtk.errors import FOREIGN
 from wmtk.viz.live import protocol
 from wmtk.viz.live.catalog import Catalog
 from wmtk.viz.live.model_pool import ModelPool
-from wmtk.viz.live.player import Page, Play
+from wmtk.viz.live.player import Page, Player
 from wmtk.viz.live.recorder import Recorder
 
 T = TypeVar("T")
 
-TURNS = 4  # steps of play for each job that waits, at most
+TURNS = 4  # steps per waiting job, at most
 _logger = logging.getLogger(__name__)
 
 
-class Seat:
-    """A page's place at the engine. Of messages of a kind only the newest waits."""
+class Client:
+    """A connected page. The mailbox keeps only the newest message of each kind."""
 
-    def __init__(self, play: Play) -> None:
-        self.play = play
+    def __init__(self, player: Player) -> None:
+        self.player = player
         self.mailbox: dict[str, protocol.Incoming] = {}
-        self.leaving = False
+        self.is_leaving = False
 
     def next_message(self) -> protocol.Incoming | None:
         return self.mailbox.pop(next(iter(self.mailbox))) if self.mailbox else None
 
 
 class Engine:
-    """Serves the seats in turn: messages first, then the step that is due longest."""
+    """Serves messages first, then the step that has been due longest, then jobs."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self.shelf = ModelPool(catalog)
+        self.models = ModelPool(catalog)
         self._catalog = catalog
         self._recorder = None if catalog.target is None else Recorder(catalog.target)
-        self._seats: list[Seat] = []
+        self._clients: list[Client] = []
         self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._steps = 0  # since the last job
         self._stopping = False
@@ -54,27 +54,27 @@ class Engine:
 
     # --- from other threads ---
 
-    def enter(self, page: Page) -> Seat:
+    def connect(self, page: Page) -> Client:
         with self._change:
-            seat = Seat(Play(self._catalog, self.shelf, self._recorder, page))
-            self._seats.append(seat)
-        return seat
+            client = Client(Player(self._catalog, self.models, self._recorder, page))
+            self._clients.append(client)
+        return client
 
-    def post(self, seat: Seat, message: protocol.Incoming) -> None:
-        """Leave a message; one of its kind that still waits is forgotten."""
+    def post(self, client: Client, message: protocol.Incoming) -> None:
+        """Queue a message; it replaces a waiting one of the same kind."""
         with self._change:
-            seat.mailbox.pop(message.kind, None)
-            seat.mailbox[message.kind] = message
+            client.mailbox.pop(message.kind, None)
+            client.mailbox[message.kind] = message
             self._change.notify()
 
-    def leave(self, seat: Seat) -> None:
-        """The page is closed: free what it held."""
+    def disconnect(self, client: Client) -> None:
+        """Free the resources of a page that was closed."""
         with self._change:
-            seat.leaving = True
+            client.is_leaving = True
             self._change.notify()
 
     def call(self, work: Callable[[], T]) -> T:
-        """Let something be computed in the thread, and wait for it."""
+        """Run `work` in the inference thread and return its result."""
         done: Future[T] = Future()
         with self._change:
             if self._stopping:
@@ -90,8 +90,8 @@ class Engine:
         self._thread.join()
 
     @property
-    def seats(self) -> int:
-        return len(self._seats)
+    def clients(self) -> int:
+        return len(self._clients)
 
     # --- in the thread ---
 
@@ -106,48 +106,48 @@ class Engine:
                     break
             assert work is not None
             work()
-        for seat in self._seats:
-            seat.play.close()
-        self._seats.clear()
+        for client in self._clients:
+            client.player.close()
+        self._clients.clear()
         for done, _ in self._jobs:
             done.cancel()
 
     def _pause(self) -> float | None:
-        """How long nothing is to be done; None for as long as nobody says anything."""
-        due = min((seat.play.due for seat in self._seats), default=math.inf)
+        """Seconds until the next step is due; None if there is none."""
+        due = min((client.player.due for client in self._clients), default=math.inf)
         return None if math.isinf(due) else max(0.0, due - time.monotonic())
 
     def _next(self) -> Callable[[], Any] | None:
-        """What to do next, if anything."""
-        for seat in self._seats:
-            if seat.leaving:
-                self._seats.remove(seat)
-                return seat.play.close
-        for seat in self._seats:
-            message = seat.next_message()
+        """The next piece of work, if any."""
+        for client in self._clients:
+            if client.is_leaving:
+                self._clients.remove(client)
+                return client.player.close
+        for client in self._clients:
+            message = client.next_message()
             if message is not None:
-                return partial(self._guarded, seat, partial(seat.play.handle, message))
+                return partial(self._guarded, client, partial(client.player.handle, message))
         now = time.monotonic()
-        due = [seat for seat in self._seats if seat.play.due <= now]
+        due = [client for client in self._clients if client.player.due <= now]
         if due and not (self._jobs and self._steps >= TURNS):
-            first = min(due, key=lambda seat: seat.play.due)
+            first = min(due, key=lambda client: client.player.due)
             self._steps += 1
-            return partial(self._guarded, first, first.play.tick)
+            return partial(self._guarded, first, first.player.tick)
         if self._jobs:
             self._steps = 0
-            return partial(_fulfil, *self._jobs.popleft())
+            return partial(_complete, *self._jobs.popleft())
         return None
 
-    def _guarded(self, seat: Seat, work: Callable[[], None]) -> None:
-        """A failure ends one page's play, and nothing else."""
+    def _guarded(self, client: Client, work: Callable[[], None]) -> None:
+        """Run `work`; an error stops the player of this page only."""
         try:
             work()
         except FOREIGN as error:
-            _logger.debug("a play failed", exc_info=error)
-            seat.play.fail(error)
+            _logger.debug("player failed", exc_info=error)
+            client.player.fail(error)
 
 
-def _fulfil(done: Future[Any], work: Callable[[], Any]) -> None:
+def _complete(done: Future[Any], work: Callable[[], Any]) -> None:
     try:
         done.set_result(work())
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Moments as frames for the page: pictures, numbers, codes."""
+"""Steps as frames for the page: images, numbers, codes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from wmtk.observations import to_bytes
 from wmtk.viz.draw.canvas import to_rgb
 from wmtk.viz.live.branches import Observation
 
-MOST_NUMBERS = 32  # of observations that are no pictures
+MOST_NUMBERS = 32  # of vector observations
 
 Tile = tuple[dict[str, Any], NDArray[np.uint8]]
 
 
-class Painter:
-    """Draws what is seen in worlds of one schema."""
+class FramePainter:
+    """Converts observations of one schema to tiles."""
 
     def __init__(self, schema: Schema) -> None:
         images = [key for key, spec in schema.obs.items() if spec.is_image]
@@ -30,21 +30,21 @@ class Painter:
 
     def paint(
         self,
-        look: Prediction | None,
+        prediction: Prediction | None,
         truth: Observation | None,
-        free: Mapping[str, NDArray[Any]] | None,
+        unforced: Mapping[str, NDArray[Any]] | None,
     ) -> tuple[list[Tile], dict[str, Any]]:
-        """Tiles and numbers: of each future, of what is true, and of what would be unforced."""
+        """Tiles and numbers of each future, of the true observation, and without forced codes."""
         tiles: list[Tile] = []
         numbers: dict[str, Any] = {}
-        if look is not None:
-            for future in range(len(look.reward)):
-                obs = {key: rows[future] for key, rows in look.obs.items()}
+        if prediction is not None:
+            for future in range(len(prediction.reward)):
+                obs = {key: rows[future] for key, rows in prediction.obs.items()}
                 self._add(tiles, numbers, f"dream{future}", obs)
         if truth is not None:
             self._add(tiles, numbers, "truth", truth)
-        if free is not None:
-            self._add(tiles, numbers, "free", {key: rows[0] for key, rows in free.items()})
+        if unforced is not None:
+            self._add(tiles, numbers, "free", {key: rows[0] for key, rows in unforced.items()})
         return tiles, numbers
 
     def _add(self, tiles: list[Tile], numbers: dict[str, Any], role: str, obs: Observation) -> None:
@@ -55,15 +55,17 @@ class Painter:
             numbers[role] = np.concatenate(flat)[:MOST_NUMBERS].astype(float)
 
 
-def code_tile(look: Prediction, mind: LatentState, latent: str) -> tuple[Tile | None, list[int]]:
-    """What the first future's prior expected of each variable and class, and what was drawn."""
+def code_tile(
+    prediction: Prediction, state: LatentState, latent: str
+) -> tuple[Tile | None, list[int]]:
+    """The prior of the first future, (variables, classes), and the sampled classes."""
     if latent == "gaussian":
         return None, []
-    # Small probabilities are the interesting ones: the square root makes them visible.
-    levels = np.rint(np.sqrt(np.clip(look.prior[0], 0, 1)) * 255).astype(np.uint8)
-    return ({"role": "prior"}, levels), mind.codes[0].tolist()
+    # The square root makes small probabilities visible.
+    levels = np.rint(np.sqrt(np.clip(prediction.prior[0], 0, 1)) * 255).astype(np.uint8)
+    return ({"role": "prior"}, levels), state.codes[0].tolist()
 
 
 def _pixels(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A gray picture stays gray, which is a third of the bytes."""
+    """Grayscale images stay grayscale, which saves two thirds of the bytes."""
     return image if image.shape[-1] in {1, 3} else to_rgb(image)

@@ -26,11 +26,11 @@ from wmtk.viz.windows import CONTEXT, batches, choose_windows, common_held_out
 
 
 class _StoppedError(Exception):
-    """Nobody wants to know any more."""
+    """The page stopped the job or was closed."""
 
 
-class _InTurns:
-    """A model whose work is done in the inference thread, between steps of play."""
+class _SharedModel:
+    """A model that computes in the inference thread, between steps of players."""
 
     def __init__(self, model: Predictor, engine: Engine, job: _Job) -> None:
         self._model, self._engine, self._job = model, engine, job
@@ -65,8 +65,8 @@ class _InTurns:
         )
 
 
-class Measurer:
-    """One job for each page; a new one ends that before."""
+class MetricsRunner:
+    """Runs one job per page; a new job replaces the previous one."""
 
     def __init__(self, catalog: Catalog, engine: Engine) -> None:
         self._catalog, self._engine = catalog, engine
@@ -106,23 +106,23 @@ class _Job:
         except (_StoppedError, CancelledError):
             pass
         except WmtkError as error:
-            self._page.tell("measured", error=error.message, hint=error.hint)
+            self._page.send_event("measured", error=error.message, hint=error.hint)
         except Exception as error:
-            self._page.tell("measured", error=f"{type(error).__name__}: {error}", hint="")
+            self._page.send_event("measured", error=f"{type(error).__name__}: {error}", hint="")
 
     def _measure(self) -> None:
         data, runs = self._catalog.data(self._message.data), self._message.runs
         windows, note = self._windows(data)
-        found: list[Measurements] = []
+        measurements: list[Measurements] = []
         for number, run in enumerate(runs):
-            found.append(self._gather(run, number, windows))
+            measurements.append(self._measurements(run, number, windows))
         results = []
-        for run, evidence in zip(runs, found, strict=True):
+        for run, measured in zip(runs, measurements, strict=True):
             self.check()
             self._progress(f"Computing the metrics of {self._catalog.run(run).name}", 1, 1)
-            results.append(_summary(run, compute_metrics(evidence, factors=False)))
+            results.append(_summary(run, compute_metrics(measured, factors=False)))
         self.check()
-        self._page.tell(
+        self._page.send_event(
             "measured",
             data=self._message.data,
             note=note,
@@ -131,56 +131,56 @@ class _Job:
             samples=SAMPLES,
             definitions=DEFINITIONS,
             results=results,
-            differences=[_difference(d) for d in compute_differences(found)]
-            if len(found) > 1
+            differences=[_difference(d) for d in compute_differences(measurements)]
+            if len(measurements) > 1
             else [],
         )
 
     def _windows(self, data: DataEntry) -> tuple[list[Batch], str]:
-        """Windows of episodes that none of the runs has learned from."""
+        """Windows of episodes that are held out from the training of every run."""
         runs = [self._catalog.run(run) for run in self._message.runs]
         with data.lock:
-            held = [run.held_out(data.dataset) for run in runs]
+            held_out = [run.held_out(data.dataset) for run in runs]
             windows = choose_windows(
                 data.dataset.episodes,
-                common_held_out(data.name, held),
+                common_held_out(data.name, held_out),
                 context=CONTEXT,
                 horizon=self._message.horizon,
                 count=self._message.windows,
             )
             length = max(window.rows for window in windows)
-            read = list(batches(data.dataset, windows, length))
-        return read, "; ".join(dict.fromkeys(each.note for each in held))
+            read_windows = list(batches(data.dataset, windows, length))
+        return read_windows, "; ".join(dict.fromkeys(each.note for each in held_out))
 
-    def _gather(self, run: str, number: int, windows: Sequence[Batch]) -> Measurements:
+    def _measurements(self, run: str, number: int, windows: Sequence[Batch]) -> Measurements:
         engine, name = self._engine, self._catalog.run(run).name
         self._progress(f"Opening {name}", number, len(self._message.runs))
-        dreamer = engine.call(lambda: engine.shelf.borrow(run))
+        stepper = engine.call(lambda: engine.models.borrow(run))
         try:
             return measure(
-                _InTurns(dreamer.loaded, engine, self),
+                _SharedModel(stepper.loaded, engine, self),
                 windows,
                 context=CONTEXT,
                 samples=SAMPLES,
-                on_window=lambda done, total: self._progress(f"{name} looks", done, total),
+                on_window=lambda done, total: self._progress(f"Evaluating {name}", done, total),
             )
         finally:
-            engine.call(lambda: engine.shelf.give_back(run))
+            engine.call(lambda: engine.models.give_back(run))
 
     def _progress(self, text: str, done: int, total: int) -> None:
         self.check()
-        self._page.tell("measuring", text=text, done=done, total=total)
+        self._page.send_event("measuring", text=text, done=done, total=total)
 
 
-def _summary(run: str, found: ModelMetrics) -> dict[str, Any]:
-    """What the page shows of an evaluation."""
+def _summary(run: str, metrics: ModelMetrics) -> dict[str, Any]:
+    """The metrics that the page shows."""
     return {
         "run": run,
-        "verdict": asdict(verdict(found)),
-        "reliable_steps": found.reliable_steps,
-        "steps_above_baselines": found.steps_above_baselines,
-        "horizon": found.horizon,
-        "episodes": found.episodes,
+        "verdict": asdict(verdict(metrics)),
+        "reliable_steps": metrics.reliable_steps,
+        "steps_above_baselines": metrics.steps_above_baselines,
+        "horizon": metrics.horizon,
+        "episodes": metrics.episodes,
         "obs": {
             key: {
                 "image": quality.image,
@@ -190,11 +190,11 @@ def _summary(run: str, found: ModelMetrics) -> dict[str, Any]:
                 "average": _curve(quality.average),
                 "skill": _curve(quality.skill),
             }
-            for key, quality in found.obs.items()
+            for key, quality in metrics.obs.items()
         },
-        "kl": float(found.kl.value),
-        "entropy": float(found.entropy_prior.value),
-        "dead": None if found.codes is None else float(found.codes.dead.mean()),
+        "kl": float(metrics.kl.value),
+        "entropy": float(metrics.entropy_prior.value),
+        "dead": None if metrics.codes is None else float(metrics.codes.dead.mean()),
     }
 
 

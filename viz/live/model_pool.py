@@ -1,19 +1,24 @@
-"""Models that are open, as long as somebody plays in them."""
+"""Open models, shared by the pages that use them."""
 
 from __future__ import annotations
 
-from wmtk.viz.live.catalog import Catalog, Dreamer
+from typing import TYPE_CHECKING
+
+from wmtk.viz.live.catalog import Catalog
+
+if TYPE_CHECKING:
+    from wmtk.agent.stepper import ModelStepper
 
 
 class ModelPool:
-    """Lends models out; the last one to give a model back frees it."""
+    """Opens each model once and frees it when its last user gives it back."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._open: dict[str, Dreamer] = {}
+        self._open: dict[str, ModelStepper] = {}
         self._users: dict[str, int] = {}
 
-    def borrow(self, run: str) -> Dreamer:
+    def borrow(self, run: str) -> ModelStepper:
         if run not in self._open:
             self._open[run] = self._catalog.run(run).open()
         self._users[run] = self._users.get(run, 0) + 1

@@ -1,4 +1,4 @@
-"""A page's websocket: the newest frame goes out once the page has drawn those before."""
+"""The websocket of a page: sends the newest frame once the page has drawn earlier ones."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from wmtk.errors import WmtkError
 from wmtk.viz.live import protocol
-from wmtk.viz.live.engine import Engine, Seat
-from wmtk.viz.live.measure import Measurer
+from wmtk.viz.live.engine import Client, Engine
+from wmtk.viz.live.measure import MetricsRunner
 
-AHEAD = 2  # frames that may be on their way
-NONSENSE = 1008  # websocket: policy violation
+AHEAD = 2  # frames sent but not yet drawn
+POLICY_VIOLATION = 1008  # websocket: policy violation
 
 
-class Link:
-    """Takes frames and events from any thread; sends them in the event loop, never queueing.
+class PageSocket:
+    """Accepts frames and events from any thread and sends them in the event loop.
 
-    Of frames that wait there is one, the newest. Of events of a kind there is one, too.
+    Only the newest frame and the newest event of each kind wait.
     """
 
     def __init__(self, socket: WebSocket) -> None:
@@ -31,29 +31,29 @@ class Link:
         self._lock = threading.Lock()
         self._frame: protocol.Frame | None = None
         self._events: dict[str, dict[str, Any]] = {}
-        self._sent = self._seen = 0
-        self._owing_since = 0.0
+        self._sent = self._drawn = 0
+        self._behind_since = 0.0
         self._closed = False
 
     # --- from the inference thread ---
 
-    def draw(self, frame: protocol.Frame) -> None:
+    def send_frame(self, frame: protocol.Frame) -> None:
         with self._lock:
             self._frame = frame.after(self._frame)
-        self._rouse()
+        self._wake_up()
 
-    def tell(self, kind: str, **about: Any) -> None:
+    def send_event(self, kind: str, **about: Any) -> None:
         with self._lock:
             self._events.pop(kind, None)
             self._events[kind] = {"type": kind, **about}
-        self._rouse()
+        self._wake_up()
 
-    def unseen_for(self) -> float:
+    def seconds_behind(self) -> float:
         with self._lock:
-            owing = self._sent > self._seen
-            return time.monotonic() - self._owing_since if owing else 0.0
+            is_behind = self._sent > self._drawn
+            return time.monotonic() - self._behind_since if is_behind else 0.0
 
-    def _rouse(self) -> None:
+    def _wake_up(self) -> None:
         if not self._closed:
             try:
                 self._loop.call_soon_threadsafe(self._wake.set)
@@ -62,14 +62,14 @@ class Link:
 
     # --- in the event loop ---
 
-    def seen(self, frame: int) -> None:
+    def on_drawn(self, frame: int) -> None:
         with self._lock:
-            self._seen = max(self._seen, min(frame, self._sent))
-            self._owing_since = time.monotonic()
+            self._drawn = max(self._drawn, min(frame, self._sent))
+            self._behind_since = time.monotonic()
         self._wake.set()
 
     async def send_all(self) -> None:
-        """Send what there is, as it comes, until the connection ends."""
+        """Send frames and events until the connection ends."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -83,42 +83,42 @@ class Link:
         self._closed = True
 
     def _take(self) -> tuple[list[dict[str, Any]], bytes | None]:
-        """Both at once: a frame never overtakes what was told before it was drawn."""
+        """Waiting events and frame together, so that a frame never overtakes an event."""
         with self._lock:
             events, self._events = list(self._events.values()), {}
-            if self._frame is None or self._sent - self._seen >= AHEAD:
+            if self._frame is None or self._sent - self._drawn >= AHEAD:
                 return events, None
             frame, self._frame = self._frame, None
-            if self._sent == self._seen:
-                self._owing_since = time.monotonic()
+            if self._sent == self._drawn:
+                self._behind_since = time.monotonic()
             self._sent += 1
             number = self._sent
         return events, frame.pack(number)
 
 
 async def serve_page(
-    socket: WebSocket, engine: Engine, measurer: Measurer, hello: dict[str, Any]
+    socket: WebSocket, engine: Engine, metrics: MetricsRunner, hello: dict[str, Any]
 ) -> None:
-    """Talk to a page until it is closed."""
+    """Serve a page until it is closed."""
     await socket.accept()
-    link = Link(socket)
-    seat = engine.enter(link)
-    link.tell("hello", **hello)
-    sending = asyncio.create_task(link.send_all())
-    listening = asyncio.create_task(_listen(socket, link, engine, seat, measurer))
+    page = PageSocket(socket)
+    client = engine.connect(page)
+    page.send_event("hello", **hello)
+    sending = asyncio.create_task(page.send_all())
+    listening = asyncio.create_task(_listen(socket, page, engine, client, metrics))
     try:
         await asyncio.wait({sending, listening}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        link.close()
-        measurer.stop(link)
-        engine.leave(seat)
+        page.close()
+        metrics.stop(page)
+        engine.disconnect(client)
         for task in (sending, listening):
             task.cancel()
         await asyncio.gather(sending, listening, return_exceptions=True)
 
 
 async def _listen(
-    socket: WebSocket, link: Link, engine: Engine, seat: Seat, measurer: Measurer
+    socket: WebSocket, page: PageSocket, engine: Engine, client: Client, metrics: MetricsRunner
 ) -> None:
     refused = 0
     while refused < protocol.MOST_REFUSED:
@@ -130,12 +130,12 @@ async def _listen(
             refused += 1
             bytes_sent = isinstance(error, KeyError)
             text = "Messages are text, not bytes." if bytes_sent else str(error)
-            link.tell("error", message=text, hint="")
+            page.send_event("error", message=text, hint="")
             continue
-        if isinstance(message, protocol.Seen):
-            link.seen(message.frame)
+        if isinstance(message, protocol.FrameDrawn):
+            page.on_drawn(message.frame)
         elif isinstance(message, protocol.Measure):
-            measurer.start(link, message)
+            metrics.start(page, message)
         else:
-            engine.post(seat, message)
-    await socket.close(NONSENSE, "Too many messages that make no sense.")
+            engine.post(client, message)
+    await socket.close(POLICY_VIOLATION, "Too many invalid messages.")

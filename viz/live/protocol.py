@@ -1,9 +1,9 @@
-"""What the page and the server say to each other over the websocket.
+"""The messages between page and server over the websocket.
 
-The page sends small JSON objects. Each of them says how things shall be, not what to change: of two
-of the same kind only the newer one counts, and none has to be queued. The server answers with JSON
-events and with frames, which are binary: the length of a JSON header (4 bytes, little-endian), the
-header, and the bytes of all tiles in the order in which the header names them.
+The page sends small JSON objects that describe a desired state, not a change: of two messages of
+one kind only the newer one counts, so that none is queued. The server sends JSON events and binary
+frames: the length of a JSON header (4 bytes, little-endian), the header, and the bytes of all tiles
+in the order of the header.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wmtk.errors import UsageError
 MAX_MESSAGE = 16 * 1024  # bytes
 MOST_FUTURES = 8
 MOST_FORCED = 64
-MOST_REFUSED = 20  # messages that make no sense, until the connection is closed
+MOST_REFUSED = 20  # invalid messages before the connection is closed
 MOST_TEXT = 200  # characters of a message that an error repeats
 
 Id = Annotated[str, Field(pattern=r"^[a-z][0-9]{1,4}$")]
@@ -37,11 +37,11 @@ class _Message(BaseModel):
 
 
 class Start(_Message):
-    """Begin anew: from a recorded row, from nothing, or in the real environment."""
+    """Start from a recorded row, from an imagined first state, or in the real environment."""
 
     kind: Literal["start"]
     source: Literal["data", "seed", "real"]
-    run: Id | None = None  # None plays the real environment alone
+    run: Id | None = None  # None: the real environment without a model
     data: Id | None = None
     episode: Index = 0
     step: Index = 0
@@ -49,46 +49,46 @@ class Start(_Message):
 
 
 class Settings(_Message):
-    """How to go on."""
+    """Playback settings."""
 
     kind: Literal["settings"]
     playing: bool
     actor: Actor
-    speed: float = Field(ge=0.5, le=60)  # steps a second
+    speed: float = Field(ge=0.5, le=60)  # steps per second
     temperature: float = Field(ge=0, le=5)
     futures: int = Field(ge=1, le=MOST_FUTURES)
 
 
 class Keys(_Message):
-    """What the person holds down: names of buttons, or numbers from −1 to 1."""
+    """Held keys by name, and lever positions from −1 to 1."""
 
     kind: Literal["keys"]
     held: list[Annotated[str, Field(max_length=32)]] = Field(default=[], max_length=16)
     values: list[Annotated[float, Field(ge=-1, le=1)]] = Field(default=[], max_length=256)
 
 
-class Step(_Message):
-    """One step, although playing is paused."""
+class StepOnce(_Message):
+    """Make one step while paused."""
 
     kind: Literal["step"]
 
 
 class Goto(_Message):
-    """Look at another moment; going on from there is a new line."""
+    """Show another step; continuing from there starts a new branch."""
 
     kind: Literal["goto"]
-    line: Index
+    branch: Index
     step: Index
 
 
 class Fork(_Message):
-    """A new line from the moment that is looked at, with other random numbers."""
+    """Start a new branch at the displayed step, with other random numbers."""
 
     kind: Literal["fork"]
 
 
 class Force(_Message):
-    """Codes that have a class of the person's choice, by variable."""
+    """Forced classes by variable."""
 
     kind: Literal["force"]
     codes: dict[Annotated[str, Field(pattern=r"^[0-9]{1,4}$")], Index] = Field(
@@ -97,20 +97,20 @@ class Force(_Message):
 
 
 class Sync(_Message):
-    """Reality check: the model sees what the real environment shows."""
+    """Reality check: update the model state with the real observation."""
 
     kind: Literal["sync"]
 
 
 class Record(_Message):
-    """Whether real episodes are saved as they end."""
+    """Whether real episodes are saved when they end."""
 
     kind: Literal["record"]
     on: bool
 
 
 class Measure(_Message):
-    """Compute the metrics of runs on a dataset; no runs: stop it."""
+    """Compute the metrics of runs on a dataset; without runs, stop."""
 
     kind: Literal["measure"]
     runs: list[Id] = Field(max_length=4)
@@ -119,19 +119,21 @@ class Measure(_Message):
     horizon: int = Field(default=30, ge=1, le=200)
 
 
-class Seen(_Message):
+class FrameDrawn(_Message):
     """The page has drawn a frame."""
 
-    kind: Literal["seen"]
+    kind: Literal["drawn"]
     frame: Index
 
 
-Incoming = Start | Settings | Keys | Step | Goto | Fork | Force | Sync | Record | Measure | Seen
+Incoming = (
+    Start | Settings | Keys | StepOnce | Goto | Fork | Force | Sync | Record | Measure | FrameDrawn
+)
 _INCOMING: TypeAdapter[Incoming] = TypeAdapter(Annotated[Incoming, Field(discriminator="kind")])
 
 
 def parse(text: str | bytes) -> Incoming:
-    """A message from the page; refuses what is none."""
+    """Parse a message of the page; raises UsageError for an invalid one."""
     if len(text) > MAX_MESSAGE:
         raise UsageError(f"A message of {len(text):,} characters is too long.")
     try:
@@ -140,36 +142,36 @@ def parse(text: str | bytes) -> Incoming:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         text = f"{where}: {first['msg']}"[:MOST_TEXT]
-        raise UsageError(f"A message that makes no sense: {text}.") from error
+        raise UsageError(f"Invalid message: {text}.") from error
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What the page draws of a moment. `rows` are numbers of moments up to this one, for plots."""
+    """What the page draws for a step. `rows` are the numbers of steps up to it, for plots."""
 
-    start: int  # counts how often playing began anew
-    line: int
-    first: int  # the step of the first of the rows
+    start: int  # number of sessions started so far
+    branch: int
+    first: int  # index of the first row
     rows: list[list[Any]]
     header: dict[str, Any]
     tiles: list[tuple[dict[str, Any], NDArray[np.uint8]]] = field(default_factory=list)
 
     def after(self, older: Frame | None) -> Frame:
-        """This frame with the rows of an older one that will not be sent any more."""
-        if older is None or (older.start, older.line) != (self.start, self.line):
+        """This frame with the rows of an older frame that it replaces."""
+        if older is None or (older.start, older.branch) != (self.start, self.branch):
             return self
-        kept = self.first - older.first
-        if not 0 < kept <= len(older.rows):
+        missing = self.first - older.first
+        if not 0 < missing <= len(older.rows):
             return self
-        rows = older.rows[:kept] + self.rows
-        return Frame(self.start, self.line, older.first, rows, self.header, self.tiles)
+        rows = older.rows[:missing] + self.rows
+        return Frame(self.start, self.branch, older.first, rows, self.header, self.tiles)
 
     def pack(self, number: int) -> bytes:
         header = {
             "type": "frame",
             "frame": number,
             "start": self.start,
-            "line": self.line,
+            "branch": self.branch,
             "first": self.first,
             "rows": self.rows,
             **self.header,
@@ -181,7 +183,7 @@ class Frame:
 
 
 def dump(value: Any) -> str:
-    """JSON as browsers read it: what is no finite number is null."""
+    """Compact JSON; numbers that are not finite become null."""
     return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""The real environment, played one step at a time; its episodes are like any collector's."""
+"""The real environment, stepped on demand; its episodes equal those of `wmtk collect`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from wmtk.datasets import Batch, Episode, Provenance, Schema
 from wmtk.envs import ResolvedTask
 from wmtk.version import code_version
 
-CONTEXT = 32  # rows that a model sees before it dreams
+CONTEXT = 32  # rows that a model observes before imagination starts
 
 Observation = Mapping[str, NDArray[Any]]
 
 
-class RealWorld:
-    """An environment, and the episode that is under way in it."""
+class RealEnv:
+    """An environment and its current episode."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class RealWorld:
         names: Mapping[str, str],
     ) -> None:
         self.task, self.schema = task, schema
-        self._names = names  # of those who act, as datasets have them
+        self._names = names  # the policy name in provenance, by actor
         self._recorder = EpisodeRecorder(
             EpisodePlan(
                 env_index=0,
@@ -53,7 +53,7 @@ class RealWorld:
         self._actors: set[str] = set()
         self.steps = 0
         self.total = 0.0
-        self.ended = ""  # "terminated" or "truncated", once it is over
+        self.ended = ""  # "terminated" or "truncated" after the end
 
     def begin(self) -> Observation:
         """The first observation of the next episode."""
@@ -66,7 +66,7 @@ class RealWorld:
         return obs
 
     def step(self, action: NDArray[Any], by: str) -> tuple[Observation, float, Episode | None]:
-        """What an action of somebody leads to, its reward, and the episode if that is its end."""
+        """The observation and reward of an action, and the episode if it ends."""
         assert not self.ended, "begin() comes first"
         obs, episode = self._recorder.step(np.asarray(action, self.schema.action.dtype))
         reward = self._recorder.reward
@@ -81,7 +81,7 @@ class RealWorld:
         return obs, reward, replace(episode, provenance=made)
 
     def recent(self) -> Batch:
-        """The last rows as a window, for a model to see."""
+        """The latest rows as a window of batch size one."""
         obs, actions, rewards = zip(*self._rows, strict=True)
         rows = {key: np.stack([one[key] for one in obs]) for key in self.schema.obs}
         return window(rows, np.stack(actions), np.array(rewards), self.steps - len(obs) + 1)

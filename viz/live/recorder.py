@@ -1,4 +1,4 @@
-"""Saving what a person plays."""
+"""Stores the episodes that a person plays."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import threading
 from typing import Any
 
 from wmtk.datasets import Episode
-from wmtk.viz.live.catalog import Target
+from wmtk.viz.live.catalog import RecordingTarget
 
-MOST_UNSAVED = 8  # episodes that wait for room on the disk
+MOST_UNSAVED = 8  # episodes that wait for disk space
 
 
 class Recorder:
-    """Appends whole episodes to the target's dataset; what cannot be written is tried again."""
+    """Appends episodes to the dataset; those that could not be written are retried."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: RecordingTarget) -> None:
         self.target = target
         self.saved = 0
         self.steps = 0
@@ -26,7 +26,7 @@ class Recorder:
         return self.target.dataset.path.name
 
     def save(self, episode: Episode) -> int:
-        """Commit an episode, and those before it that could not be; how many it were."""
+        """Commit an episode and those that could not be written before; their number."""
         with self._lock:
             self._waiting = [*self._waiting, episode][-MOST_UNSAVED:]
             self.target.dataset.append(self._waiting)

@@ -1,4 +1,4 @@
-"""Who may talk to the live page: the right address, the right names, reading only."""
+"""Access control of the live page: token, Host, Origin, read-only methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 METHODS = ("GET", "HEAD")
 LOOPBACK = frozenset(["localhost", "127.0.0.1", "::1"])
-# Nothing from elsewhere is loaded, whatever a dataset's names and notes contain.
+# The browser loads nothing from other origins, whatever names and notes of a dataset contain.
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -43,12 +43,12 @@ REFUSAL = 4403  # close code of a websocket that was refused
 
 
 def new_token() -> str:
-    """The part of the address that nobody can guess."""
+    """An unguessable part of the URL."""
     return secrets.token_urlsafe(24)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a server that listens at `host` can be reached from this machine only."""
+    """Whether a server that listens at `host` is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -58,9 +58,10 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed_hosts(host: str) -> frozenset[str]:
-    """The names by which a server that listens at `host` may be called.
+    """The Host headers that a server at `host` accepts.
 
-    A page elsewhere can make its own name point here, but it cannot choose another one.
+    This stops DNS rebinding: a foreign page can resolve its own name to this address, but not send
+    another Host header.
     """
     if is_loopback(host):
         return LOOPBACK | {host}
@@ -68,13 +69,13 @@ def allowed_hosts(host: str) -> frozenset[str]:
 
 
 class Guard:
-    """Lets through what has the token, comes from our own page and only reads."""
+    """ASGI middleware: requires the token, an own Host and Origin, and a read-only method."""
 
     def __init__(self, app: App, token: str, hosts: Collection[str], *, any_address: bool) -> None:
         self._app = app
         self._token = token.encode()
         self._hosts = frozenset(hosts)
-        self._any_address = any_address  # whether addresses in numbers are names as well
+        self._any_address = any_address  # accept any IP address as Host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in {"http", "websocket"}:
@@ -92,22 +93,22 @@ class Guard:
             await _refuse(_with_headers(send), *problem)
 
     def _problem(self, scope: Scope) -> tuple[int, str] | None:
-        """The status and the reason of a refusal; None if there is none."""
+        """The status and reason of a refusal, or None."""
         headers = _headers(scope)
         if scope["type"] == "http" and scope["method"] not in METHODS:
-            return 405, "Only reading is possible."
+            return 405, "This server is read-only."
         hosts = headers.get("host", [])
         if len(hosts) != 1 or not self._knows(_hostname(f"//{hosts[0]}")):
-            return 403, "This is not the name of this server."
+            return 403, "The Host header does not name this server."
         origins = headers.get("origin", [])
-        # Browsers name the page that opens a websocket; those that name none are no browsers.
+        # Browsers always send the Origin of the page that opens a websocket.
         if scope["type"] == "websocket" and len(origins) != 1:
-            return 403, "Only the page itself may connect."
+            return 403, "Connections from other origins are refused."
         if any(_netloc(origin) != hosts[0].lower() for origin in origins):
-            return 403, "Only the page itself may connect."
+            return 403, "Connections from other origins are refused."
         token = scope["path"].lstrip("/").partition("/")[0]
         if not secrets.compare_digest(token.encode(), self._token):
-            return 403, "Open the address that `wmtk viz serve` printed, with all its letters."
+            return 403, "Open the complete URL that `wmtk viz serve` printed."
         return None
 
     def _knows(self, name: str) -> bool:
@@ -117,10 +118,10 @@ class Guard:
 
 
 def _headers(scope: Scope) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    headers: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return headers
 
 
 def _hostname(url: str) -> str:
@@ -147,7 +148,7 @@ def _is_address(name: str) -> bool:
 
 
 def _with_headers(send: Send) -> Send:
-    """Every answer says what browsers must not do with it."""
+    """Add the security headers to every response."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Serving the live page: the socket, the addresses, the end."""
+"""The server of the live page: socket, URL, shutdown."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from wmtk.viz.live.engine import Engine
 from wmtk.viz.live.security import Guard, allowed_hosts, is_loopback, new_token
 
 BACKLOG = 64
-FAREWELL = 2  # seconds that open pages get when the server stops
+SHUTDOWN_SECONDS = 2  # for open pages when the server stops
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the page is."""
+    """The URL of the page."""
 
     host: str
     port: int
@@ -33,30 +33,32 @@ class Address:
 
     @property
     def url(self) -> str:
-        """For a browser on this machine."""
+        """The URL for a browser on this machine."""
         anywhere = self.host in {"0.0.0.0", "::"}
         host = "127.0.0.1" if anywhere else f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/{self.token}/"
 
     @property
     def tunnel(self) -> str:
-        """What to type on another machine, so that the same address works there."""
+        """The ssh command that makes the URL work on another machine."""
         to = self.host if self.host not in {"0.0.0.0", "::", "localhost"} else "127.0.0.1"
         to = f"[{to}]" if ":" in to else to
         return f"ssh -N -L {self.port}:{to}:{self.port} {socket.gethostname()}"
 
     @property
     def exposed(self) -> bool:
-        """Whether other machines can reach it."""
+        """Whether other machines can reach the server."""
         return not is_loopback(self.host)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes one that is free."""
+    """A listening socket; port 0 selects a free port."""
     try:
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
-        raise UsageError(f"There is no address {host!r} to listen at.", "Use 127.0.0.1.") from error
+        raise UsageError(
+            f"{host!r} is not an address of this machine.", "Use 127.0.0.1."
+        ) from error
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,22 +68,24 @@ def listen(host: str, port: int) -> socket.socket:
         listening.close()
         raise UsageError(
             f"Cannot listen at {host}, port {port}: {error.strerror}.",
-            "Choose another --port; 0 takes one that is free.",
+            "Choose another port; 0 selects a free one.",
         ) from error
     return listening
 
 
 class _Uvicorn(uvicorn.Server):
-    """Ctrl-C and SIGTERM are how the page is meant to end: nothing is raised again afterwards."""
+    """Ends on Ctrl-C and SIGTERM without raising the signal again."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
-            yield  # only the main thread may ask for signals
+            yield  # only the main thread can handle signals
             return
         signals = (signal.SIGINT, signal.SIGTERM)
-        heard = [n for n in signals if signal.getsignal(n) is not signal.SIG_IGN]  # as inherited
-        before = {number: signal.signal(number, self.handle_exit) for number in heard}
+        handled = [
+            n for n in signals if signal.getsignal(n) is not signal.SIG_IGN
+        ]  # as inherited from the shell
+        before = {number: signal.signal(number, self.handle_exit) for number in handled}
         try:
             yield
         finally:
@@ -90,7 +94,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Server:
-    """The page with everything behind it, ready to run."""
+    """The page, its inference thread and its HTTP server."""
 
     def __init__(self, catalog: Catalog, host: str, port: int, *, human: bool = False) -> None:
         self.socket = listen(host, port)
@@ -104,34 +108,34 @@ class Server:
         config = uvicorn.Config(
             guard,
             lifespan="off",
-            log_config=None,  # uvicorn's own closes the log handlers of other libraries
+            log_config=None,  # uvicorn's config closes the log handlers of other libraries
             log_level="error",
             access_log=False,
             server_header=False,
             ws_max_size=protocol.MAX_MESSAGE,
-            ws_per_message_deflate=False,  # pictures go no further than this machine
+            ws_per_message_deflate=False,  # frames rarely leave this machine
             http=Connection,
             timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=FAREWELL,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
         self._uvicorn = _Uvicorn(config)
 
     def run(self, on_ready: Callable[[Address], None] = lambda _: None) -> None:
-        """Serve until Ctrl-C or `stop`; everything is freed afterwards."""
+        """Serve until Ctrl-C or `stop`, then free all resources."""
         try:
             with self._uvicorn.capture_signals():  # a signal before the loop starts ends it too
                 on_ready(self.address)  # the socket listens already: requests are queued
                 self._uvicorn.run(sockets=[self.socket])
         finally:
-            self.app.state.measurer.stop_all()
+            self.app.state.metrics.stop_all()
             self.engine.stop()
             self.socket.close()
 
     @property
     def connections(self) -> list[Connection]:
-        """The HTTP connections that are open, without websockets."""
-        found = list(self._uvicorn.server_state.connections)
-        return [each for each in found if isinstance(each, Connection)]
+        """The open HTTP connections, without websockets."""
+        connections = list(self._uvicorn.server_state.connections)
+        return [each for each in connections if isinstance(each, Connection)]
 
     def stop(self) -> None:
         self._uvicorn.should_exit = True

@@ -1,10 +1,10 @@
-"""What is played in: a dream, the real environment, or both in lock-step."""
+"""A session: imagination, the real environment, or both in lock-step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,51 +12,54 @@ from numpy.typing import NDArray
 from wmtk.agent.outputs import LatentState, Prediction
 from wmtk.datasets import Batch, Episode, Schema
 from wmtk.errors import UsageError
-from wmtk.viz.live.branches import KEPT, Observation, Step
-from wmtk.viz.live.catalog import DataEntry, Dreamer
-from wmtk.viz.live.real_env import CONTEXT, RealWorld, window
+from wmtk.viz.live.branches import MOST_STEPS_KEPT, Observation, Step
+from wmtk.viz.live.catalog import DataEntry
+from wmtk.viz.live.real_env import CONTEXT, RealEnv, window
 from wmtk.viz.windows import Window, read_windows
 
-Codes = Mapping[int, int]  # by variable, the class that a person chose
+if TYPE_CHECKING:
+    from wmtk.agent.stepper import ModelStepper
+
+Codes = Mapping[int, int]  # the forced class of each variable
 
 
 @dataclass(frozen=True)
-class Recording:
-    """The rows of an episode that a dream begins in, from some rows before its start."""
+class RecordedRows:
+    """Recorded rows around the start of a session."""
 
     batch: Batch
-    start: int  # index of the row that the dream begins with
+    start: int  # index of the row at which the session starts
 
     @classmethod
-    def read(cls, entry: DataEntry, episode: int, step: int) -> Recording:
+    def read(cls, entry: DataEntry, episode: int, step: int) -> RecordedRows:
         with entry.lock:
             table = entry.dataset.episodes
             if episode >= len(table) or step > int(table.length[episode]):
                 raise UsageError(
-                    f"{entry.name} has no step {step} in an episode {episode}.",
-                    "Choose one from the page on data.",
+                    f"{entry.name} has no step {step} of an episode {episode}.",
+                    "Choose an episode on the Data page.",
                 )
             first = max(0, step - CONTEXT + 1)
-            rows = min(int(table.length[episode]) + 1 - first, CONTEXT + KEPT)
+            rows = min(int(table.length[episode]) + 1 - first, CONTEXT + MOST_STEPS_KEPT)
             batch = read_windows(entry.dataset, [Window(episode, first, rows)], rows)
         return cls(batch, step - first)
 
     @property
-    def seen(self) -> Batch:
-        """The rows up to the start."""
+    def context(self) -> Batch:
+        """The rows up to and including the start."""
         end, first = self.start + 1, int(self.batch.start[0])
         obs = {key: rows[0, :end] for key, rows in self.batch.obs.items()}
         return window(obs, self.batch.action[0, :end], self.batch.reward[0, :end], first)
 
     def obs(self, step: int) -> Observation | None:
-        """What was recorded `step` steps after the start."""
+        """The observation `step` steps after the start."""
         row = self.start + step
         if row >= self.batch.reward.shape[1]:
             return None
         return {key: rows[0, row] for key, rows in self.batch.obs.items()}
 
     def action(self, step: int) -> NDArray[Any] | None:
-        """The action that led there."""
+        """The action that led to the observation of that step."""
         row = self.start + step
         return None if row >= self.batch.reward.shape[1] else np.asarray(self.batch.action[0, row])
 
@@ -66,134 +69,156 @@ class Recording:
 
 @dataclass
 class Session:
-    """A model, an environment, a recording: whatever of these there is."""
+    """A model, a real environment and recorded rows, each of them optional."""
 
-    schema: Schema  # of what is shown: what the model sees, if there is one
+    schema: Schema  # of the displayed observations: the model's, if there is a model
     seed: int
-    dreamer: Dreamer | None = None
-    real: RealWorld | None = None
-    recording: Recording | None = None
+    stepper: ModelStepper | None = None
+    real: RealEnv | None = None
+    recording: RecordedRows | None = None
 
     def begin(self, futures: int, temperature: float) -> tuple[Step, Prediction | None]:
-        """The first moment."""
+        """The first step."""
         truth, batch = None, None
         if self.real is not None:
             truth = self.real.begin()
             batch = self.real.recent()
         elif self.recording is not None:
-            truth, batch = self.recording.obs(0), self.recording.seen
-        if self.dreamer is None:
+            truth, batch = self.recording.obs(0), self.recording.context
+        if self.stepper is None:
             return Step("start", None, truth=truth), None
-        truth = None if truth is None else self.dreamer.preprocess(truth)
+        truth = None if truth is None else self.stepper.preprocess(truth)
         if batch is not None:
-            mind = self.dreamer.observe(batch, [self.seed])
+            state = self.stepper.observe(batch, [self.seed])
         else:
-            mind = self.dreamer.initial_state([self.seed], temperature)
-        mind = spread(mind, futures)
-        look = self.dreamer.predict(mind)
-        seen = batch is not None
-        return _moment("start", None, mind, None, look, truth=truth, synced=seen), look
+            state = self.stepper.initial_state([self.seed], temperature)
+        state = spread(state, futures)
+        prediction = self.stepper.predict(state)
+        synced = batch is not None
+        first = _make_step("start", None, state, None, prediction, truth=truth, synced=synced)
+        return first, prediction
 
     def actions(
-        self, moment: Step, actor: str, held: NDArray[Any], step: int, dice: int, futures: int
+        self,
+        current: Step,
+        actor: str,
+        held: NDArray[Any],
+        step: int,
+        branch_seed: int,
+        futures: int,
     ) -> NDArray[Any] | None:
-        """What is done next in each future, (S, …); None if the recording is over."""
-        if actor == "policy" and self.dreamer is not None and moment.mind is not None:
-            mind = spread(moment.mind, futures)
-            return self.dreamer.act(mind, seed=[self.seed, dice, step, 1])
+        """The next action of each future, (S, …); None at the end of the recording."""
+        if actor == "policy" and self.stepper is not None and current.state is not None:
+            state = spread(current.state, futures)
+            return self.stepper.act(state, seed=[self.seed, branch_seed, step, 1])
         action: NDArray[Any] | None = held
         if actor == "recorded":
             action = None if self.recording is None else self.recording.action(step)
         return None if action is None else np.repeat(action[None], futures, 0)
 
-    def follow(
+    def advance(
         self,
-        moment: Step,
+        current: Step,
         actions: NDArray[Any],
         by: str,
         *,
         step: int,
-        dice: int,
+        branch_seed: int,
         temperature: float,
         forced: Codes,
     ) -> tuple[Step, Prediction | None, Episode | None]:
-        """The moment after actions (S, …), and the real episode if this is its end."""
+        """The step after actions (S, …), and the real episode if it ends here."""
         truth, reward, episode = None, None, None
         if self.real is not None:
             truth, reward, episode = self.real.step(actions[0], by)
-        elif self.recording is not None and by == "recorded" and moment.truth is not None:
+        elif self.recording is not None and by == "recorded" and current.truth is not None:
             truth, reward = self.recording.obs(step), self.recording.reward(step)
-        if self.dreamer is None or moment.mind is None:
+        if self.stepper is None or current.state is None:
             return Step(by, actions, truth=truth, true_reward=reward), None, episode
-        truth = None if truth is None else self.dreamer.preprocess(truth)
-        reward = None if reward is None else self.dreamer.transform_reward(reward)
-        before = spread(self.forced(moment, forced), len(actions))
-        free = self.dreamer.step(
-            before, actions, seed=[self.seed, dice, step], temperature=temperature
+        truth = None if truth is None else self.stepper.preprocess(truth)
+        reward = None if reward is None else self.stepper.transform_reward(reward)
+        before = spread(self.forced(current, forced), len(actions))
+        unforced = self.stepper.step(
+            before, actions, seed=[self.seed, branch_seed, step], temperature=temperature
         )
-        mind = with_codes(free, forced)
-        look = self.dreamer.predict(mind)
-        kept = free if forced else None
-        made = _moment(by, actions, mind, kept, look, truth=truth, true_reward=reward)
-        return made, look, episode
+        state = with_codes(unforced, forced)
+        prediction = self.stepper.predict(state)
+        step_after = _make_step(
+            by,
+            actions,
+            state,
+            unforced if forced else None,
+            prediction,
+            truth=truth,
+            true_reward=reward,
+        )
+        return step_after, prediction, episode
 
-    def synchronize(self, moment: Step) -> tuple[Step, Prediction]:
-        """The same moment after the model has seen the last real rows."""
-        assert self.dreamer is not None
+    def synchronize(self, current: Step) -> tuple[Step, Prediction]:
+        """The current step after the model has observed the latest real rows."""
+        assert self.stepper is not None
         assert self.real is not None
-        assert moment.mind is not None
-        mind = self.dreamer.observe(self.real.recent(), [self.seed, self.real.steps])
-        mind = spread(mind, len(moment.mind.deter))
-        look = self.dreamer.predict(mind)
-        made = _moment(
-            moment.by,
-            moment.action,
-            mind,
+        assert current.state is not None
+        state = self.stepper.observe(self.real.recent(), [self.seed, self.real.steps])
+        state = spread(state, len(current.state.deter))
+        prediction = self.stepper.predict(state)
+        synced = _make_step(
+            current.by,
+            current.action,
+            state,
             None,
-            look,
-            truth=moment.truth,
-            true_reward=moment.true_reward,
+            prediction,
+            truth=current.truth,
+            true_reward=current.true_reward,
             synced=True,
         )
-        return made, look
+        return synced, prediction
 
-    def forced(self, moment: Step, codes: Codes) -> LatentState:
-        """A moment's state with the codes that are forced now, and none of those before."""
-        assert moment.mind is not None
-        return with_codes(moment.free or moment.mind, codes)
+    def forced(self, current: Step, codes: Codes) -> LatentState:
+        """The state of a step with the codes that are forced now, and no earlier ones."""
+        assert current.state is not None
+        return with_codes(current.unforced or current.state, codes)
 
     def close(self) -> None:
         if self.real is not None:
             self.real.close()
 
 
-def _moment(
+def _make_step(
     by: str,
     action: NDArray[Any] | None,
-    mind: LatentState,
-    free: LatentState | None,
-    look: Prediction,
+    state: LatentState,
+    unforced: LatentState | None,
+    prediction: Prediction,
     **rest: Any,
 ) -> Step:
     return Step(
-        by, action, mind, free, look.reward, look.discount, look.value, look.entropy, **rest
+        by,
+        action,
+        state,
+        unforced,
+        prediction.reward,
+        prediction.discount,
+        prediction.value,
+        prediction.entropy,
+        **rest,
     )
 
 
-def spread(mind: LatentState, futures: int) -> LatentState:
-    """As many states as there are futures: further ones begin as the first one does."""
-    if len(mind.deter) == futures:
-        return mind
-    which = [number if number < len(mind.deter) else 0 for number in range(futures)]
-    return LatentState(mind.deter[which], mind.codes[which])
+def spread(state: LatentState, futures: int) -> LatentState:
+    """One state per future; additional futures start from the first state."""
+    if len(state.deter) == futures:
+        return state
+    which = [number if number < len(state.deter) else 0 for number in range(futures)]
+    return LatentState(state.deter[which], state.codes[which])
 
 
-def with_codes(mind: LatentState, codes: Codes) -> LatentState:
-    """The same states with some variables set to classes."""
-    known = {v: k for v, k in codes.items() if v < mind.codes.shape[1]}
-    if not known or mind.codes.dtype.kind == "f":
-        return mind
-    changed = mind.codes.copy()
-    for variable, code in known.items():
+def with_codes(state: LatentState, codes: Codes) -> LatentState:
+    """The states with some variables set to the given classes."""
+    valid = {v: k for v, k in codes.items() if v < state.codes.shape[1]}
+    if not valid or state.codes.dtype.kind == "f":
+        return state
+    changed = state.codes.copy()
+    for variable, code in valid.items():
         changed[:, variable] = code
-    return replace(mind, codes=changed)
+    return replace(state, codes=changed)

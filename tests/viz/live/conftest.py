@@ -17,7 +17,7 @@ from wmtk.collecting import RandomPolicy, collect_episodes, dataset_for
 from wmtk.datasets import Dataset
 from wmtk.envs import resolve
 from wmtk.viz.live import protocol
-from wmtk.viz.live.catalog import Catalog, DataEntry, RunEntry, Target
+from wmtk.viz.live.catalog import Catalog, DataEntry, RecordingTarget, RunEntry
 from wmtk.viz.live.server import Server
 from wmtk.viz.windows import held_out
 
@@ -55,39 +55,39 @@ class Toy:
         return rng.integers(0, CLASSES, (futures, VARIABLES)).astype(np.int16)
 
     def step(
-        self, mind: LatentState, actions: Any, *, seed: list[int], temperature: float = 1.0
+        self, state: LatentState, actions: Any, *, seed: list[int], temperature: float = 1.0
     ) -> LatentState:
-        moved = mind.deter + np.stack([np.ones(len(actions)), 2.0 * (actions - 1)], 1)
+        moved = state.deter + np.stack([np.ones(len(actions)), 2.0 * (actions - 1)], 1)
         moved[:, 1] = np.clip(moved[:, 1], 0, 56)
         codes = self._codes(len(actions), seed)
         if temperature == 0:
             codes[:] = 0
         return LatentState(moved.astype(np.float32), codes)
 
-    def act(self, mind: LatentState, *, seed: list[int], sample: bool = True) -> Any:
-        return np.full(len(mind.deter), 2)
+    def act(self, state: LatentState, *, seed: list[int], sample: bool = True) -> Any:
+        return np.full(len(state.deter), 2)
 
     def transform_reward(self, reward: float) -> float:
         return reward
 
-    def decode(self, mind: LatentState) -> dict[str, Any]:
-        image = np.zeros((len(mind.deter), 64, 64, 1), np.uint8)
-        for future, (deter, codes) in enumerate(zip(mind.deter, mind.codes, strict=True)):
+    def decode(self, state: LatentState) -> dict[str, Any]:
+        image = np.zeros((len(state.deter), 64, 64, 1), np.uint8)
+        for future, (deter, codes) in enumerate(zip(state.deter, state.codes, strict=True)):
             left = int(deter[1])
             image[future, 40:48, left : left + 8] = 100 + 19 * codes[0]
             image[future, 4:8, : int(deter[0]) % 64 + 1] = 200
         return {"image": image}
 
-    def predict(self, mind: LatentState) -> Prediction:
-        if (mind.codes >= CLASSES).any():  # as a real model
+    def predict(self, state: LatentState) -> Prediction:
+        if (state.codes >= CLASSES).any():  # as a real model
             raise RuntimeError("Class values must be smaller than num_classes.")
-        S = len(mind.deter)
+        S = len(state.deter)
         prior = np.full((S, VARIABLES, CLASSES), 1 / CLASSES, np.float32)
         return Prediction(
-            obs=self.decode(mind),
-            reward=(mind.deter[:, 0] % 10 == 9).astype(np.float32),
+            obs=self.decode(state),
+            reward=(state.deter[:, 0] % 10 == 9).astype(np.float32),
             discount=np.full(S, 0.99, np.float32),
-            value=mind.deter[:, 1] / 10 if self.has_actor else None,
+            value=state.deter[:, 1] / 10 if self.has_actor else None,
             prior=prior,
             entropy=np.full(S, VARIABLES * np.log(CLASSES), np.float32),
         )
@@ -126,7 +126,7 @@ def make_catalog(catch: Path, tmp_path: Path) -> Callable[..., Catalog]:
         target = None
         if record:
             kept = dataset_for(task, tmp_path / "mine.zarr", store_info=["ball"])
-            target = Target(task, kept, seed=5)
+            target = RecordingTarget(task, kept, seed=5)
         return Catalog(entries, [DataEntry("catch.zarr", dataset)], target)
 
     return make
@@ -159,13 +159,13 @@ class FakePage:
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     owing: float = 0.0
 
-    def draw(self, frame: protocol.Frame) -> None:
+    def send_frame(self, frame: protocol.Frame) -> None:
         self.frames.append(frame)
 
-    def tell(self, kind: str, **about: Any) -> None:
+    def send_event(self, kind: str, **about: Any) -> None:
         self.events.append((kind, about))
 
-    def unseen_for(self) -> float:
+    def seconds_behind(self) -> float:
         return self.owing
 
     @property

@@ -12,7 +12,7 @@ import pytest
 
 from wmtk.viz.live import protocol
 from wmtk.viz.live.engine import Engine
-from wmtk.viz.live.page_socket import AHEAD, Link
+from wmtk.viz.live.page_socket import AHEAD, PageSocket
 from wmtk.viz.live.protocol import Frame
 
 
@@ -42,14 +42,14 @@ def test_of_messages_of_a_kind_the_newest_counts(engine, page, until) -> None:
     waiting = threading.Thread(target=lambda: engine.call(hold))
     waiting.start()
     busy.wait(60)
-    seat = engine.enter(page)
-    engine.post(seat, START)
+    client = engine.connect(page)
+    engine.post(client, START)
     for _ in range(50):
-        engine.post(seat, incoming("keys", held=["left"]))
-        engine.post(seat, incoming("step"))
-    engine.post(seat, incoming("keys", held=["right"]))
-    engine.post(seat, incoming("step"))
-    assert len(seat.mailbox) == 3
+        engine.post(client, incoming("keys", held=["left"]))
+        engine.post(client, incoming("step"))
+    engine.post(client, incoming("keys", held=["right"]))
+    engine.post(client, incoming("step"))
+    assert len(client.mailbox) == 3
     go.set()
     waiting.join()
     until(lambda: bool(page.frames) and page.step == 1)
@@ -58,23 +58,23 @@ def test_of_messages_of_a_kind_the_newest_counts(engine, page, until) -> None:
 
 def test_two_pages_play_at_once_and_closing_one_leaves_the_other(engine, page, until) -> None:
     other = type(page)()
-    seats = [engine.enter(one) for one in (page, other)]
-    for seat in seats:
-        engine.post(seat, START)
-        engine.post(seat, PLAYING)
+    clients = [engine.connect(one) for one in (page, other)]
+    for client in clients:
+        engine.post(client, START)
+        engine.post(client, PLAYING)
     until(lambda: len(page.frames) > 20 and len(other.frames) > 20)
-    assert len(engine.shelf) == 1  # the model is there once
-    engine.leave(seats[0])
-    until(lambda: engine.seats == 1)
+    assert len(engine.models) == 1  # the model is there once
+    engine.disconnect(clients[0])
+    until(lambda: engine.clients == 1)
     before = other.step
     until(lambda: other.step > before + 5)
-    engine.leave(seats[1])
-    until(lambda: engine.seats == 0 and len(engine.shelf) == 0)
+    engine.disconnect(clients[1])
+    until(lambda: engine.clients == 0 and len(engine.models) == 0)
 
 
 def test_a_failure_is_told_and_the_others_play_on(engine, page, until) -> None:
     other = type(page)()
-    wrong, right = engine.enter(page), engine.enter(other)
+    wrong, right = engine.connect(page), engine.connect(other)
     engine.post(wrong, incoming("start", source="seed", run="r9"))
     engine.post(right, START)
     engine.post(right, PLAYING)
@@ -83,9 +83,9 @@ def test_a_failure_is_told_and_the_others_play_on(engine, page, until) -> None:
 
 
 def test_work_of_others_gets_its_turn(engine, page, until) -> None:
-    seat = engine.enter(page)
-    engine.post(seat, START)
-    engine.post(seat, PLAYING)
+    client = engine.connect(page)
+    engine.post(client, START)
+    engine.post(client, PLAYING)
     until(lambda: len(page.frames) > 3)
     assert [engine.call(lambda n=n: n * n) for n in range(20)] == [n * n for n in range(20)]
     with pytest.raises(ZeroDivisionError):
@@ -94,9 +94,9 @@ def test_work_of_others_gets_its_turn(engine, page, until) -> None:
     until(lambda: page.step > before)
 
 
-def frame(step: int, line: int = 0) -> Frame:
+def frame(step: int, branch: int = 0) -> Frame:
     pixels = np.full((2, 2, 1), step, np.uint8)
-    return Frame(1, line, step, [[step]], {"step": step}, [({"role": "dream0"}, pixels)])
+    return Frame(1, branch, step, [[step]], {"step": step}, [({"role": "dream0"}, pixels)])
 
 
 def test_frames_are_dropped_but_their_numbers_are_not() -> None:
@@ -104,7 +104,7 @@ def test_frames_are_dropped_but_their_numbers_are_not() -> None:
     assert packed.first == 1
     assert packed.rows == [[1], [2], [3]]
     assert packed.header["step"] == 3
-    assert frame(3, line=1).after(frame(2)).rows == [[3]]
+    assert frame(3, branch=1).after(frame(2)).rows == [[3]]
 
 
 class Socket:
@@ -128,17 +128,17 @@ def test_a_frame_does_not_overtake_what_was_told_before() -> None:
 
     async def check() -> None:
         socket = Socket()
-        link = Link(socket)  # type: ignore[arg-type]
+        link = PageSocket(socket)  # type: ignore[arg-type]
 
         def start() -> None:  # while something else is being sent
             socket.on_text = lambda: order.append("started" if not socket.frames else "late")
-            link.tell("started")
-            link.draw(frame(0))
+            link.send_event("started")
+            link.send_frame(frame(0))
 
         order: list[str] = []
         socket.on_text = start
         sending = asyncio.create_task(link.send_all())
-        link.tell("note")
+        link.send_event("note")
         while not socket.frames:
             await asyncio.sleep(0)
         assert order == ["started"]
@@ -150,7 +150,7 @@ def test_a_frame_does_not_overtake_what_was_told_before() -> None:
 def test_a_slow_page_gets_the_newest_frame_and_no_queue() -> None:
     async def check() -> None:
         socket = Socket()
-        link = Link(socket)  # type: ignore[arg-type]
+        link = PageSocket(socket)  # type: ignore[arg-type]
         sending = asyncio.create_task(link.send_all())
 
         async def settle() -> None:
@@ -158,24 +158,24 @@ def test_a_slow_page_gets_the_newest_frame_and_no_queue() -> None:
                 await asyncio.sleep(0)
 
         for step in range(AHEAD):
-            link.draw(frame(step))
+            link.send_frame(frame(step))
             await settle()
         for step in range(AHEAD, 200):
-            link.draw(frame(step))
-            link.tell("note", text=str(step))
+            link.send_frame(frame(step))
+            link.send_event("note", text=str(step))
         await settle()
         assert len(socket.frames) == AHEAD
         assert socket.texts == ['{"type":"note","text":"199"}']
-        assert link.unseen_for() >= 0
-        link.seen(1)
+        assert link.seconds_behind() >= 0
+        link.on_drawn(1)
         await settle()
         assert len(socket.frames) == AHEAD + 1
         newest = socket.frames[-1]
         assert newest[-4:] == bytes([199] * 4)
         assert b'"rows":[[2],[3]' in newest
-        link.seen(10**9)  # more than was sent: nobody is fooled
+        link.on_drawn(10**9)  # more than was sent: nobody is fooled
         await settle()
-        assert link.unseen_for() == 0
+        assert link.seconds_behind() == 0
         sending.cancel()
 
     asyncio.run(check())

@@ -10,7 +10,7 @@ import numpy as np
 from wmtk.agent.outputs import LatentState, Prediction
 from wmtk.datasets import Schema
 from wmtk.spaces import ArraySpec
-from wmtk.viz.live.frame_painter import Painter, code_tile
+from wmtk.viz.live.frame_painter import FramePainter, code_tile
 from wmtk.viz.live.protocol import Frame, dump
 
 ACTION = ArraySpec("discrete", (), "int64", 0, 1)
@@ -24,7 +24,7 @@ def glimpse(obs, latent_shape=(2, 3, 4)) -> Prediction:
 
 
 def test_numbers_are_shown_where_there_are_no_pictures() -> None:
-    painter = Painter(Schema({"state": ArraySpec("box", (3,), "float32")}, ACTION))
+    painter = FramePainter(Schema({"state": ArraySpec("box", (3,), "float32")}, ACTION))
     states = np.arange(6, dtype=np.float32).reshape(2, 3)
     tiles, numbers = painter.paint(glimpse({"state": states}), {"state": states[1]}, None)
     assert tiles == []
@@ -35,20 +35,20 @@ def test_numbers_are_shown_where_there_are_no_pictures() -> None:
 def test_pictures_with_transparency_lose_it_and_gray_ones_stay_gray() -> None:
     for channels, kept in ((1, 1), (3, 3), (4, 3)):
         spec = ArraySpec("box", (8, 8, channels), "uint8", 0, 255)
-        painter = Painter(Schema({"image": spec}, ACTION))
+        painter = FramePainter(Schema({"image": spec}, ACTION))
         image = np.zeros((2, 8, 8, channels), np.uint8)
         tiles, _ = painter.paint(glimpse({"image": image}), None, None)
         assert [pixels.shape for _, pixels in tiles] == [(8, 8, kept)] * 2
 
 
 def test_codes_are_those_of_the_first_future() -> None:
-    mind = LatentState(np.zeros((2, 1), np.float32), np.array([[1, 2, 3], [0, 0, 0]], np.int16))
-    tile, codes = code_tile(glimpse({}), mind, "categorical")
+    state = LatentState(np.zeros((2, 1), np.float32), np.array([[1, 2, 3], [0, 0, 0]], np.int16))
+    tile, codes = code_tile(glimpse({}), state, "categorical")
     assert tile is not None
     assert tile[1].shape == (3, 4)
     assert set(tile[1].ravel().tolist()) == {128}  # the root of a quarter
     assert codes == [1, 2, 3]
-    assert code_tile(glimpse({}), mind, "gaussian") == (None, [])
+    assert code_tile(glimpse({}), state, "gaussian") == (None, [])
 
 
 def test_a_frame_is_a_header_and_bytes() -> None:
@@ -66,7 +66,7 @@ def test_a_frame_is_a_header_and_bytes() -> None:
 
 def test_images_of_other_forms_are_drawn() -> None:
     spec = ArraySpec("box", (3, 40, 50), "float32", 0.0, 1.0)
-    painter = Painter(Schema({"camera": spec}, ACTION))
+    painter = FramePainter(Schema({"camera": spec}, ACTION))
     frame = np.zeros(spec.shape, np.float32)
     frame[1] = 1.0
     ((_, pixels),), _ = painter.paint(None, {"camera": frame}, None)

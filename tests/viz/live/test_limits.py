@@ -18,8 +18,8 @@ from websockets.sync.client import connect
 
 from wmtk.errors import UsageError, WmtkError
 from wmtk.viz.live import connection, measure, protocol
-from wmtk.viz.live.page_socket import Link
-from wmtk.viz.live.player import Play
+from wmtk.viz.live.page_socket import PageSocket
+from wmtk.viz.live.player import Player
 
 WAIT = 60.0
 
@@ -179,16 +179,16 @@ MESSAGES: list[dict[str, Any]] = [
     },
     {"kind": "keys", "held": ["left"], "values": [0.5]},
     {"kind": "step"},
-    {"kind": "goto", "line": 0, "step": 0},
+    {"kind": "goto", "branch": 0, "step": 0},
     {"kind": "fork"},
     {"kind": "force", "codes": {"0": 1}},
     {"kind": "force", "codes": {"0": 8}},  # one too many
     {"kind": "force", "codes": {"0": 2**31 - 1, "4": 0}},
-    {"kind": "goto", "line": 7, "step": 0},
+    {"kind": "goto", "branch": 7, "step": 0},
     {"kind": "sync"},
     {"kind": "record", "on": True},
     {"kind": "measure", "runs": ["r0"], "data": "d0", "windows": 2, "horizon": 3},
-    {"kind": "seen", "frame": 1},
+    {"kind": "drawn", "frame": 1},
 ]
 VALUES: list[Any] = [None, True, False, -1, 0, 7, 1.5, 99, 2**31 - 1, 2**31, 2**63, 2**200, -1e308]
 VALUES += [1e308, "", "x", "r0", "d0", "r9999", "0", "\x00\x1b[31m", "\ud800", "x" * 999, "policy"]
@@ -209,7 +209,7 @@ VALUES += [{"0": -1}, {"00": 0}, [1e9], [2.0] * 300, ["\ud800"], float("nan"), f
 def mutated(rng: random.Random) -> str | bytes:
     message = dict(rng.choice(MESSAGES))
     for _ in range(rng.randint(0, 2)):
-        name = rng.choice([*message, "codes", "line", "step", "episode", "extra"])
+        name = rng.choice([*message, "codes", "branch", "step", "episode", "extra"])
         if rng.random() < 0.1:
             message.pop(name, None)
         else:
@@ -241,13 +241,15 @@ def test_no_message_fails(server, until, caplog, monkeypatch) -> None:
     failures: list[Exception] = []
     crashed: list[Any] = []
     told: list[dict[str, Any]] = []
-    fail, tell = Play.fail, Link.tell
+    fail, send_event = Player.fail, PageSocket.send_event
     monkeypatch.setattr(threading, "excepthook", crashed.append)
-    monkeypatch.setattr(Play, "fail", lambda self, e: (failures.append(e), fail(self, e)))
+    monkeypatch.setattr(Player, "fail", lambda self, e: (failures.append(e), fail(self, e)))
     monkeypatch.setattr(
-        Link, "tell", lambda self, kind, **about: (told.append(about), tell(self, kind, **about))
+        PageSocket,
+        "send_event",
+        lambda self, kind, **about: (told.append(about), send_event(self, kind, **about)),
     )
-    monkeypatch.setattr(measure._Job, "_gather", not_measured)  # the toy has nothing to measure
+    monkeypatch.setattr(measure._Job, "_measurements", not_measured)
     rng = random.Random(0)
     for _ in range(40):
         with talk(server) as page, contextlib.suppress(ConnectionClosed):  # too long a message
@@ -266,7 +268,7 @@ def test_no_message_fails(server, until, caplog, monkeypatch) -> None:
     assert [text for text in wrong if re.match(r"\w+(Error|Exception): ", text)] == []
     assert {type(text) for text in wrong} == {str}
     assert max(map(len, wrong)) < 400
-    for part in ("There is no class", "There is no step", "makes no sense", "text, not bytes"):
+    for part in ("There is no class", "There is no step", "Invalid message", "text, not bytes"):
         assert any(part in text for text in wrong), part
     assert not crashed
     assert not caplog.records

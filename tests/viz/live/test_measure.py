@@ -15,7 +15,7 @@ from wmtk.training.presets import training_config
 from wmtk.viz.live import protocol
 from wmtk.viz.live.catalog import Catalog
 from wmtk.viz.live.engine import Engine
-from wmtk.viz.live.measure import Measurer
+from wmtk.viz.live.measure import MetricsRunner
 
 SMALL = {
     "model.cnn_depth": 2,
@@ -55,13 +55,13 @@ def test_runs_are_measured_and_compared_while_one_is_played(
     assert about["real"]
     assert about["latent"] == "2 × 4 categorical"
     engine = Engine(catalog)
-    measurer = Measurer(catalog, engine)
+    measurer = MetricsRunner(catalog, engine)
     try:
         player = type(page)()
-        seat = engine.enter(player)
-        engine.post(seat, incoming("start", source="data", run="r0", data="d0", step=9))
+        client = engine.connect(player)
+        engine.post(client, incoming("start", source="data", run="r0", data="d0", step=9))
         going = {"actor": "person", "speed": 60, "temperature": 1, "futures": 2}
-        engine.post(seat, incoming("settings", playing=True, **going))
+        engine.post(client, incoming("settings", playing=True, **going))
         until(lambda: len(player.frames) > 2)
         asked = {"runs": ["r0", "r1"], "data": "d0", "windows": 4, "horizon": 6}
         measurer.start(page, incoming("measure", **asked))
@@ -76,10 +76,10 @@ def test_runs_are_measured_and_compared_while_one_is_played(
         assert found["note"] == "episodes held out of training"
         assert protocol.dump(found)
         progress = page.told("measuring")
-        assert {"run0 looks", "run1 looks"} <= {event["text"] for event in progress}
-        until(lambda: len(engine.shelf) == 1)  # only the one that is played in
-        engine.leave(seat)
-        until(lambda: len(engine.shelf) == 0)
+        assert {"Evaluating run0", "Evaluating run1"} <= {event["text"] for event in progress}
+        until(lambda: len(engine.models) == 1)  # only the one that is played in
+        engine.disconnect(client)
+        until(lambda: len(engine.models) == 0)
         measurer.start(page, incoming("measure", runs=["r0"], data="d7"))
         until(lambda: len(page.told("measured")) == 2)
         assert "no dataset" in page.told("measured")[1]["error"]

@@ -18,7 +18,7 @@ from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.training.model_stage import train_model
 from wmtk.training.presets import training_config
-from wmtk.viz.live.catalog import Catalog, Target
+from wmtk.viz.live.catalog import Catalog, RecordingTarget
 from wmtk.viz.live.server import Server
 
 pytestmark = pytest.mark.slow
@@ -129,15 +129,15 @@ def test_a_key_that_is_held_moves_the_dream(visit) -> None:
 def test_keys_play_whatever_was_clicked_before(visit, serve, make_catalog) -> None:
     here = visit(serve(make_catalog(runs=2)))
     here.says("facts", "step 0")
-    here.page.get_by_role("tab", name="Play").click()
+    here.page.get_by_role("tab", name="Player").click()
     here.page.get_by_label("nothing: it makes one up").click()
     here.page.get_by_role("button", name="Start again").click()
     here.says("facts", "step 0")
     here.page.keyboard.press("ArrowRight", delay=300)
     here.says("facts", r"step \d")
-    assert here.page.get_by_role("tab", name="Play").get_attribute("aria-selected") == "true"
+    assert here.page.get_by_role("tab", name="Player").get_attribute("aria-selected") == "true"
     assert here.page.input_value("#run") == "r0"
-    here.page.get_by_role("tab", name="Play").focus()  # without a mouse, arrows choose the view
+    here.page.get_by_role("tab", name="Player").focus()  # without a mouse, arrows choose the view
     here.page.keyboard.press("ArrowRight")
     here.expect(here.page.locator("#view-data")).to_be_visible()
 
@@ -151,14 +151,14 @@ def test_time_can_be_gone_back_in_and_forked(visit) -> None:
     there = here.pixels()
     here.page.keyboard.press(",")
     here.says("facts", "step 4\\b")
-    here.page.keyboard.press(".")  # another line, but the same dice
+    here.page.keyboard.press(".")  # another line, but the same branch_seed
     here.says("facts", "step 5\\b")
     np.testing.assert_array_equal(here.pixels(), there)
     here.page.get_by_label("To the first step").click()
     here.says("facts", "step 0")
     here.page.keyboard.press("f")
     here.says("note", "Line 2 begins at step 0")
-    here.page.locator("#lines").click(position={"x": 60, "y": 4})  # the first line again
+    here.page.locator("#timeline").click(position={"x": 60, "y": 4})  # the first branch again
     here.says("facts", r"step [1-5]\b")
 
 
@@ -227,7 +227,7 @@ def test_a_person_plays_for_real_and_it_is_saved(visit, serve, make_catalog, unt
     catalog = make_catalog(record=True, runs=0)
     here = visit(serve(catalog, human=True))
     here.says("what", "The real game")
-    here.expect(here.page.locator("#mind")).to_be_hidden()
+    here.expect(here.page.locator("#state")).to_be_hidden()
     here.page.locator("#speed").fill("30")
     here.page.keyboard.down("ArrowRight")
     here.says("note", "Episode over .* Saved to mine.zarr")
@@ -242,7 +242,7 @@ def test_a_person_plays_for_real_and_it_is_saved(visit, serve, make_catalog, unt
 
 def test_numbers_have_keys_sliders_and_the_mouse(visit, serve, tmp_path) -> None:
     task = resolve("wmtk/Reach-v0")
-    target = Target(task, dataset_for(task, tmp_path / "reach.zarr"), seed=0)
+    target = RecordingTarget(task, dataset_for(task, tmp_path / "reach.zarr"), seed=0)
     here = visit(serve(Catalog([], [], target), human=True))
     here.says("facts", "step 0")
     here.page.locator("#keys input").first.fill("0.5")
@@ -296,11 +296,11 @@ def test_two_pages_at_once_and_closing_frees(visit, serve, until) -> None:
         here.page.keyboard.press("p")
     for here in (one, two):
         here.says("facts", r"step \d\d")
-    until(lambda: len(server.engine.shelf) == 1)
+    until(lambda: len(server.engine.models) == 1)
     one.page.close()
-    until(lambda: server.engine.seats == 1)
+    until(lambda: server.engine.clients == 1)
     two.page.close()
-    until(lambda: server.engine.seats == 0 and len(server.engine.shelf) == 0)
+    until(lambda: server.engine.clients == 0 and len(server.engine.models) == 0)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -308,12 +308,12 @@ def test_everything_fits_a_small_screen_and_has_a_name(visit, scheme) -> None:
     here = visit(color_scheme=scheme)
     here.says("facts", "step 0")
     page = here.page
-    for name in ("Play", "Data", "Models", "Help"):
+    for name in ("Player", "Data", "Models", "Help"):
         page.get_by_role("tab", name=name).click()
         view = page.locator(f"#view-{name.lower()}")
         wide, room = view.evaluate("node => [node.scrollWidth, node.clientWidth]")
         assert wide <= room, name
-        if name in {"Play", "Data"}:
+        if name in {"Player", "Data"}:
             tall, room = view.evaluate("node => [node.scrollHeight, node.clientHeight]")
             assert tall <= room, name
     unnamed = page.evaluate(
@@ -322,9 +322,9 @@ def test_everything_fits_a_small_screen_and_has_a_name(visit, scheme) -> None:
             .map((node) => node.outerHTML)"""
     )
     assert unnamed == []
-    page.get_by_role("tab", name="Play").click()
+    page.get_by_role("tab", name="Player").click()
     # Nothing moves while it plays: boxes stay where they are.
-    places = ("stage", "lines", "keys", "codes")
+    places = ("stage", "timeline", "keys", "codes")
     before = [page.locator(f"#{id}").bounding_box() for id in places]
     page.keyboard.press("p")
     here.says("facts", r"step \d\d")

@@ -13,35 +13,34 @@ import pytest
 from wmtk.collecting.env_setup import EpisodePlan
 from wmtk.datasets import Dataset
 from wmtk.errors import UsageError
-from wmtk.viz.live import branches as lines
-from wmtk.viz.live import protocol
+from wmtk.viz.live import branches, protocol
 from wmtk.viz.live.model_pool import ModelPool
-from wmtk.viz.live.player import Play
+from wmtk.viz.live.player import Player
 from wmtk.viz.live.recorder import Recorder
 
 
-def send(play: Play, kind: str, **about: Any) -> None:
+def send(play: Player, kind: str, **about: Any) -> None:
     play.handle(protocol._INCOMING.validate_python({"kind": kind, **about}))
 
 
-def settings(play: Play, **changes: Any) -> None:
+def settings(play: Player, **changes: Any) -> None:
     values = {"playing": False, "actor": "person", "speed": 15, "temperature": 1, "futures": 1}
     send(play, "settings", **(values | changes))
 
 
 @pytest.fixture
 def make_play(make_catalog, page):
-    def make(**options: Any) -> Play:
+    def make(**options: Any) -> Player:
         catalog = make_catalog(**options)
         recorder = None if catalog.target is None else Recorder(catalog.target)
-        return Play(catalog, ModelPool(catalog), recorder, page)
+        return Player(catalog, ModelPool(catalog), recorder, page)
 
     return make
 
 
 @pytest.fixture
-def play(make_play) -> Play:
-    made: Play = make_play()
+def play(make_play) -> Player:
+    made: Player = make_play()
     send(made, "start", source="data", run="r0", data="d0", episode=1, step=40)
     return made
 
@@ -49,7 +48,7 @@ def play(make_play) -> Play:
 def test_a_dream_begins_where_it_was_told_and_follows_the_keys(play, page) -> None:
     started = page.told("started")[0]
     assert [b["label"] for b in started["controls"]["buttons"]] == ["left", "stay", "right"]
-    assert play._world.dreamer.seen_rows == [32]  # of 41, as many as a model is shown
+    assert play._session.stepper.seen_rows == [32]  # of 41, as many as a model is shown
     before = page.picture()
     send(play, "keys", held=["right"])
     send(play, "step")
@@ -68,7 +67,7 @@ def test_actors_can_be_changed_at_any_moment(play, page) -> None:
         send(play, "step")
         assert page.last.rows[0][0] == actor
     recorded = play._catalog.data("d0").dataset[1]
-    assert play._line.at(2).action.tolist() == [recorded.action[42]]
+    assert play._branch.at(2).action.tolist() == [recorded.action[42]]
 
 
 def test_recorded_frames_are_shown_as_long_as_they_are_true(play, page) -> None:
@@ -98,24 +97,24 @@ def test_going_back_shows_the_same_and_playing_on_makes_a_line(play, page) -> No
     for _ in range(6):
         send(play, "step")
         pictures.append(page.picture())
-    send(play, "goto", line=0, step=3)
+    send(play, "goto", branch=0, step=3)
     assert page.step == 3
     np.testing.assert_array_equal(page.picture(), pictures[2])
-    send(play, "step")  # the same action and the same dice: the same future
-    assert page.last.line == 1
+    send(play, "step")  # the same action and the same branch_seed: the same future
+    assert page.last.branch == 1
     np.testing.assert_array_equal(page.picture(), pictures[3])
-    assert [one["number"] for one in page.last.header["lines"]] == [0, 1]
-    assert page.last.header["lines"][1]["forkedAt"] == 3
-    send(play, "goto", line=0, step=6)
+    assert [one["number"] for one in page.last.header["branches"]] == [0, 1]
+    assert page.last.header["branches"][1]["forkedAt"] == 3
+    send(play, "goto", branch=0, step=6)
     np.testing.assert_array_equal(page.picture(), pictures[5])
 
 
 def test_a_fork_has_other_dice(play, page) -> None:
     send(play, "step")
     codes = page.last.header["codes"]
-    send(play, "goto", line=0, step=0)
+    send(play, "goto", branch=0, step=0)
     send(play, "fork")
-    assert page.last.line == 1
+    assert page.last.branch == 1
     send(play, "step")
     assert page.last.header["codes"] != codes
 
@@ -142,9 +141,9 @@ def test_a_code_that_is_not_there_is_refused(play, page, codes) -> None:
 
 
 def test_a_moment_that_is_not_there_is_refused(play) -> None:
-    for line, step in ((7, 0), (0, 1)):
-        with pytest.raises(UsageError, match=f"no step {step} on line {line}"):
-            send(play, "goto", line=line, step=step)
+    for branch, step in ((7, 0), (0, 1)):
+        with pytest.raises(UsageError, match=f"no step {step} on branch {branch}"):
+            send(play, "goto", branch=branch, step=step)
 
 
 def test_forcing_a_code_changes_the_picture_now_and_later(play, page) -> None:
@@ -183,16 +182,16 @@ def test_the_real_twin_steps_along_and_can_be_looked_at(make_play, page) -> None
     for _ in range(5):
         send(play, "step")
     assert not np.array_equal(first, page.picture("truth"))
-    send(play, "goto", line=0, step=0)
+    send(play, "goto", branch=0, step=0)
     np.testing.assert_array_equal(page.picture("truth"), first)
     send(play, "fork")
     assert "cannot be forked" in page.told("note")[-1]["text"]
     send(play, "step")
     assert page.step == 6  # what is real goes on at its end
-    rows = len(play._world.dreamer.seen_rows)
+    rows = len(play._session.stepper.seen_rows)
     send(play, "sync")
-    assert play._world.dreamer.seen_rows[rows:] == [7]
-    assert play._line.at(6).synced
+    assert play._session.stepper.seen_rows[rows:] == [7]
+    assert play._branch.at(6).synced
 
 
 def test_a_real_episode_ends_and_is_saved_like_any_other(make_play, page) -> None:
@@ -215,11 +214,11 @@ def test_a_real_episode_ends_and_is_saved_like_any_other(make_play, page) -> Non
     assert episode.provenance.env_id == "wmtk/Catch-v0"
     assert episode.info["ball"].shape[0] == 80
     send(play, "step")  # nothing follows an end …
-    assert play._world.real.steps == 79
+    assert play._session.real.steps == 79
     send(play, "start", source="real", run=None)  # … but another episode
     send(play, "step")
-    assert not np.array_equal(episode.obs["image"][0], play._line.at(0).truth["image"])
-    assert play._world.real.steps == 1
+    assert not np.array_equal(episode.obs["image"][0], play._branch.at(0).truth["image"])
+    assert play._session.real.steps == 1
 
 
 def test_what_is_not_to_be_recorded_is_not(make_play, page) -> None:
@@ -264,7 +263,7 @@ def test_a_frame_that_comes_late_does_not_undo_a_pause(play, page) -> None:
     assert page.told("state")[-1]["step"] == late.header["step"]  # where the pause is over
 
 
-@pytest.mark.parametrize("way", [{"kind": "step"}, {"kind": "goto", "line": 0, "step": 1}])
+@pytest.mark.parametrize("way", [{"kind": "step"}, {"kind": "goto", "branch": 0, "step": 1}])
 def test_what_pauses_says_where(play, page, way) -> None:
     """The page is paused when it has drawn that step; one that is left out never comes."""
     settings(play, playing=True)
@@ -273,7 +272,7 @@ def test_what_pauses_says_where(play, page, way) -> None:
     send(play, **way)
     state = page.told("state")[-1]
     assert not state["playing"]
-    assert (state["line"], state["step"]) == (page.last.line, page.step)
+    assert (state["branch"], state["step"]) == (page.last.branch, page.step)
 
 
 def test_what_does_not_fit_is_refused(make_play, page) -> None:
@@ -292,21 +291,21 @@ def test_what_does_not_fit_is_refused(make_play, page) -> None:
 
 
 def test_memory_stays_bounded_and_closing_frees_everything(play, page, monkeypatch) -> None:
-    monkeypatch.setattr(lines, "KEPT", 50)
-    dreamer = weakref.ref(play._world.dreamer)
+    monkeypatch.setattr(branches, "MOST_STEPS_KEPT", 50)
+    stepper = weakref.ref(play._session.stepper)
     settings(play, playing=True, speed=60)
     for _ in range(200):
         play.tick()
         del page.frames[:-1]
-    assert len(play._line.moments) == 50
-    assert page.last.header["lines"][0]["first"] == 151
-    send(play, "goto", line=0, step=0)
+    assert len(play._branch.steps) == 50
+    assert page.last.header["branches"][0]["first"] == 151
+    send(play, "goto", branch=0, step=0)
     assert page.step == 151  # the oldest that is left
     for _ in range(20):
         send(play, "fork")
-    assert len(play._lines.lines) == lines.MOST_LINES
+    assert len(play._branches.branches) == branches.MOST_BRANCHES
     play.close()
     page.frames.clear()
     gc.collect()
-    assert dreamer() is None
-    assert len(play._shelf) == 0
+    assert stepper() is None
+    assert len(play._models) == 0

@@ -94,7 +94,7 @@ $("theme").addEventListener("click", () => {
   player.plots.again?.();
   player.stage.paint();
   player.codes.paint();
-  player.lines.paint();
+  player.timeline.paint();
   browser.paint();
 });
 const remembered = localStorage.getItem("theme");

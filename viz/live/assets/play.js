@@ -3,7 +3,7 @@
 import { $, fill, number, setText } from "./dom.js";
 import { Codes } from "./codes.js";
 import { Keys } from "./keys.js";
-import { TimeLines } from "./lines.js";
+import { Timeline } from "./timeline.js";
 import { Plots } from "./plots.js";
 import { Stage, panes } from "./stage.js";
 
@@ -15,12 +15,12 @@ export class Player {
     this.connection = connection;
     this.settings = { playing: false, actor: "person", speed: 15, temperature: 1, futures: 1 };
     this.started = null;
-    this.track = { start: 0, line: 0, first: 0, rows: [] };
+    this.track = { start: 0, branch: 0, first: 0, rows: [] };
     this.step = 0;
     this.stage = new Stage($("stage"));
     this.plots = new Plots();
     this.codes = new Codes((codes) => connection.send("force", { codes }));
-    this.lines = new TimeLines((line, step) => this.goto(line, step));
+    this.timeline = new Timeline((branch, step) => this.goto(branch, step));
     this.keys = new Keys((held, values) => connection.send("keys", { held, values }), this.stage);
     connection.addEventListener("started", ({ detail }) => this.onStarted(detail));
     connection.addEventListener("state", ({ detail }) => this.onState(detail));
@@ -107,7 +107,7 @@ export class Player {
 
   onStarted(about) {
     this.started = about;
-    this.track = { start: about.start, line: 0, first: 0, rows: [] };
+    this.track = { start: about.start, branch: 0, first: 0, rows: [] };
     this.keys.show(about.controls);
     this.input("actor", "policy").disabled = !about.policy;
     this.input("actor", "recorded").disabled = !about.recording;
@@ -138,46 +138,46 @@ export class Player {
     }
     $("futures").value = futures;
     $("record").checked = state.recording;
-    this.stopped = playing ? null : { line: state.line, step: state.step };
+    this.stopped = playing ? null : { branch: state.branch, step: state.step };
     this.showRate();
   }
 
   // "Paused" once the last frame is drawn: it may come later than the word that it has stopped.
   showRate() {
     const { stopped } = this;
-    if (stopped && stopped.line === this.line && stopped.step === this.step) setText($("rate"), "paused");
+    if (stopped && stopped.branch === this.branch && stopped.step === this.step) setText($("rate"), "paused");
     else if (this.settings.playing && this.rate) setText($("rate"), `${number(this.rate, 1)} steps a second`);
   }
 
   onRows(frame) {
     const track = this.track;
-    if (track.start !== frame.start || track.line !== frame.line || frame.first > track.first + track.rows.length) {
-      this.track = { start: frame.start, line: frame.line, first: frame.first, rows: frame.rows };
+    if (track.start !== frame.start || track.branch !== frame.branch || frame.first > track.first + track.rows.length) {
+      this.track = { start: frame.start, branch: frame.branch, first: frame.first, rows: frame.rows };
       return;
     }
     track.rows.splice(Math.max(0, frame.first - track.first), Infinity, ...frame.rows);
-    const line = frame.lines.find((one) => one.number === frame.line);
-    if (line.first > track.first) {
-      track.rows.splice(0, line.first - track.first); // the server has forgotten these as well
-      track.first = line.first;
+    const branch = frame.branches.find((one) => one.number === frame.branch);
+    if (branch.first > track.first) {
+      track.rows.splice(0, branch.first - track.first); // the server has forgotten these as well
+      track.first = branch.first;
     }
   }
 
   onFrame(frame) {
     if (!this.started || frame.start !== this.started.start) return;
     this.step = frame.step;
-    this.line = frame.line;
+    this.branch = frame.branch;
     this.rate = frame.rate;
     this.showRate();
     if (frame.step > 0 && $("note").textContent === ACTING) this.note("");
     this.stage.show(panes(frame, this.started));
     this.codes.show(frame.pictures.prior ?? null, frame.codes ?? []);
     this.plots.show(this.track, frame.step);
-    this.lines.show(frame.lines, frame.line, frame.step, this.track);
-    const line = frame.lines.find((one) => one.number === frame.line);
-    const [first, last] = this.lines.span; // as wide as the lines above it
+    this.timeline.show(frame.branches, frame.branch, frame.step, this.track);
+    const branch = frame.branches.find((one) => one.number === frame.branch);
+    const [first, last] = this.timeline.span; // as wide as the timeline above it
     Object.assign($("scrub"), { min: first, max: last, value: frame.step });
-    $("scrub").setAttribute("aria-valuetext", `step ${frame.step} of ${line.last}`);
+    $("scrub").setAttribute("aria-valuetext", `step ${frame.step} of ${branch.last}`);
     this.showFacts(frame);
   }
 
@@ -218,8 +218,8 @@ export class Player {
     this.change({ playing: !this.settings.playing });
   }
 
-  goto(line, step) {
-    this.connection.send("goto", { line, step: Math.max(0, step) });
+  goto(branch, step) {
+    this.connection.send("goto", { branch, step: Math.max(0, step) });
   }
 
   listen() {
@@ -231,11 +231,11 @@ export class Player {
     on("start", "click", () => this.start());
     on("play", "click", () => this.toggle());
     on("forward", "click", () => this.connection.send("step"));
-    on("back", "click", () => this.goto(this.line, this.step - 1));
-    on("first", "click", () => this.goto(this.line, 0));
+    on("back", "click", () => this.goto(this.branch, this.step - 1));
+    on("first", "click", () => this.goto(this.branch, 0));
     on("fork", "click", () => this.connection.send("fork"));
     on("sync", "click", () => this.connection.send("sync"));
-    on("scrub", "input", () => this.goto(this.line, Number($("scrub").value)));
+    on("scrub", "input", () => this.goto(this.branch, Number($("scrub").value)));
     on("futures", "change", () => this.change({ futures: Number($("futures").value) }));
     on("temperature", "input", () => this.change({ temperature: Number($("temperature").value) }));
     on("speed", "input", () => this.change({ speed: Number($("speed").value) }));
@@ -262,7 +262,7 @@ export class Player {
       KeyC: () => this.connection.send("sync"),
       KeyN: () => this.codes.release(),
       Period: () => this.connection.send("step"),
-      Comma: () => this.goto(this.line, this.step - 1),
+      Comma: () => this.goto(this.branch, this.step - 1),
     };
     const act = acts[event.code];
     if (!act) return;

@@ -45,7 +45,7 @@ export class Connection extends EventTarget {
     const frame = this.frame;
     this.frame = null;
     this.emit("frame", frame);
-    this.send("seen", { frame: frame.frame });
+    this.send("drawn", { frame: frame.frame });
   }
 }
 

@@ -1,13 +1,13 @@
-// Time: a row for each line, joined where it was forked. A click goes there.
+// Time: a row for each branch, joined where it was forked. A click goes there.
 
 import { $, color, fit } from "./dom.js";
 
 const LEFT = 34, RIGHT = 10;
 
-export class TimeLines {
+export class Timeline {
   constructor(onGoto) {
-    this.canvas = $("lines");
-    this.lines = [];
+    this.canvas = $("timeline");
+    this.branches = [];
     this.canvas.addEventListener("click", (event) => {
       const box = this.canvas.getBoundingClientRect();
       const row = this.rowAt(event.clientY - box.top, box.height);
@@ -16,14 +16,14 @@ export class TimeLines {
     new ResizeObserver(() => this.paint()).observe(this.canvas);
   }
 
-  show(lines, line, step, track) {
-    Object.assign(this, { lines, line, step, track });
+  show(branches, branch, step, track) {
+    Object.assign(this, { branches, branch, step, track });
     this.paint();
   }
 
   get span() {
-    const first = Math.min(...this.lines.map((line) => line.first));
-    const last = Math.max(...this.lines.map((line) => line.last));
+    const first = Math.min(...this.branches.map((branch) => branch.first));
+    const last = Math.max(...this.branches.map((branch) => branch.last));
     return [first, Math.max(last, first + 60)];
   }
 
@@ -33,34 +33,34 @@ export class TimeLines {
   }
 
   rowAt(y, height) {
-    const index = Math.floor((y / height) * this.lines.length);
-    return this.lines[Math.min(Math.max(index, 0), this.lines.length - 1)];
+    const index = Math.floor((y / height) * this.branches.length);
+    return this.branches[Math.min(Math.max(index, 0), this.branches.length - 1)];
   }
 
   paint() {
     const { context, width, height } = fit(this.canvas);
-    if (!this.lines.length) return;
+    if (!this.branches.length) return;
     const [first, last] = this.span;
     const x = (step) => LEFT + ((step - first) / (last - first)) * (width - LEFT - RIGHT);
-    const pitch = height / this.lines.length, thick = Math.min(8, pitch - 2);
+    const pitch = height / this.branches.length, thick = Math.min(8, pitch - 2);
     const y = (index) => (index + 0.5) * pitch;
-    const indexOf = new Map(this.lines.map((line, index) => [line.number, index]));
+    const indexOf = new Map(this.branches.map((branch, index) => [branch.number, index]));
     context.font = "10px system-ui, sans-serif";
     context.textBaseline = "middle";
-    this.lines.forEach((line, index) => {
-      const here = line.number === this.line;
+    this.branches.forEach((branch, index) => {
+      const here = branch.number === this.branch;
       context.fillStyle = color(here ? "accent" : "faint");
-      const from = line.parent === null ? line.first : Math.max(line.forkedAt, line.first);
-      context.fillRect(x(from), y(index) - thick / 2, Math.max(2, x(line.last) - x(from)), thick);
-      const parent = indexOf.get(line.parent);
+      const from = branch.parent === null ? branch.first : Math.max(branch.forkedAt, branch.first);
+      context.fillRect(x(from), y(index) - thick / 2, Math.max(2, x(branch.last) - x(from)), thick);
+      const parent = indexOf.get(branch.parent);
       if (parent !== undefined) {
         const top = Math.min(y(parent), y(index));
         context.fillRect(x(from), top, 2, Math.abs(y(index) - y(parent)));
       }
       context.fillStyle = color(here ? "ink" : "soft");
-      if (pitch > 9) context.fillText(`line ${line.number}`, 2, y(index), LEFT - 4);
+      if (pitch > 9) context.fillText(`branch ${branch.number}`, 2, y(index), LEFT - 4);
     });
-    const now = indexOf.get(this.line) ?? 0;
+    const now = indexOf.get(this.branch) ?? 0;
     this.marks(context, x, y(now), thick);
     context.fillStyle = color("ink");
     context.fillRect(x(this.step) - 1, 0, 2, height);
@@ -73,7 +73,7 @@ export class TimeLines {
     context.textAlign = "left";
   }
 
-  // Rewards that are expected, on the line that is shown: up for good ones, down for bad ones.
+  // Rewards that are expected, on the branch that is shown: up for good ones, down for bad ones.
   marks(context, x, y, thick) {
     this.track.rows.forEach((row, index) => {
       const reward = row[2][0] ?? row[6];
