@@ -1,4 +1,4 @@
-"""`Dataset`: episodes in a folder that several processes may write and read at once."""
+"""`Dataset`: episodes in a folder that several processes may read and write at the same time."""
 
 from __future__ import annotations
 
@@ -35,10 +35,17 @@ ONLINE_CAPACITY = 2_000_000  # steps, the paper's replay
 
 
 class Dataset:
-    """A snapshot of a dataset that `refresh` moves to the newest version.
+    """A snapshot of an episode dataset; `refresh` moves it to the newest version.
 
-    Reads never see a part of an episode. Once a snapshot is old, what was evicted since raises
-    EvictedError; everything else stays readable.
+    Indexing, iteration and `follow` return whole `Episode`s. Reading an episode that was evicted
+    after the snapshot was taken raises EvictedError; all others stay readable.
+
+    Example:
+        >>> with Dataset.create("pong.zarr", schema) as dataset:
+        ...     dataset.append(episode)
+        >>> dataset = Dataset.open("pong.zarr")
+        >>> dataset[0].obs["image"].shape
+        (813, 64, 64, 1)
     """
 
     def __init__(
@@ -71,11 +78,15 @@ class Dataset:
         attributes: Mapping[str, Any] | None = None,
         provisional: bool = False,
     ) -> Dataset:
-        """Make an empty dataset, open for appending.
+        """Create an empty dataset, open for appending.
 
-        `env` describes the task for people and commands (id, kwargs, settings); `capacity` is
-        the number of steps beyond which the oldest parts go; `attributes` is stored as it is. A
-        `provisional` dataset is removed when it is closed with nothing in it.
+        Args:
+            path: A folder that does not exist or is empty.
+            schema: The arrays of every episode.
+            env: Description of the task (id, kwargs, settings), as JSON-ready data.
+            capacity: Steps beyond which appending evicts the oldest episodes.
+            attributes: JSON-ready data to store with the dataset.
+            provisional: Delete the dataset on `close` if it is still empty.
         """
         if not isinstance(schema, Schema):
             raise UsageError(f"The schema is a {type(schema).__name__}, not a Schema.")
@@ -102,7 +113,10 @@ class Dataset:
         version: int | None = None,
         tag: str | None = None,
     ) -> Dataset:
-        """Open for reading ("r") or also appending ("a"); `tag` and `version` go back in time."""
+        """Open a dataset for reading (mode "r") or for reading and appending (mode "a").
+
+        `version` or `tag` select an old version, which can only be read.
+        """
         if mode not in ("r", "a"):
             raise UsageError(f"Datasets cannot be opened with mode {mode!r}.", "Use 'r' or 'a'.")
         if version is not None and (not isinstance(version, int) or version < 0):
@@ -118,7 +132,7 @@ class Dataset:
         return dataset
 
     def _become_writer(self) -> None:
-        """Announce a writer (repair keeps away) and clear up after those that died."""
+        """Take the writers' lock, which excludes `repair`, and clean up after killed writers."""
         with atomic.translate_os_errors(self.path):
             if not os.access(self.path / "log", os.W_OK):
                 raise ReadOnlyError(
@@ -128,7 +142,7 @@ class Dataset:
                 )
             make_folders(self.path)
             try:
-                hosts.announce(self.path, self._resources)
+                hosts.lock_for_writing(self.path, self._resources)
             except BaseException:
                 self._resources.close()
                 raise
@@ -147,7 +161,7 @@ class Dataset:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- looking ---
+    # --- properties ---
 
     @property
     def id(self) -> str:
@@ -168,12 +182,12 @@ class Dataset:
 
     @property
     def next_episode(self) -> int:
-        """The number that the next episode will get: how many were ever committed."""
+        """The number of the next episode: the count of all episodes ever committed."""
         return self._state.next_episode
 
     @cached_property
     def writer(self) -> int:
-        """A number that no other writer of this dataset has meanwhile; 0 for the only one."""
+        """A number that differs between all processes that have the dataset open; 0 for one."""
         self._require_writable()
         return hosts.writer_number(self.path, self._resources)
 
@@ -210,7 +224,7 @@ class Dataset:
     # --- reading ---
 
     def refresh(self) -> bool:
-        """Move to the newest version; returns whether there was one."""
+        """Move to the newest version; returns whether it differs from the current one."""
         if self._pinned:
             return False
         state = self._log.read(since=self._state)
@@ -233,12 +247,12 @@ class Dataset:
 
     @contextlib.contextmanager
     def reading(self, entry: PartEntry) -> Iterator[None]:
-        """Turn a file that is not there into what it means: evicted, or lost."""
+        """Raise EvictedError or CorruptDatasetError if a file of a part is missing."""
         try:
             yield
         except (FileNotFoundError, NotADirectoryError, CorruptDatasetError) as error:
-            gone = not (self.path / "parts" / entry.part).exists()
-            if gone and entry.part not in self._log.read().live:
+            missing = not (self.path / "parts" / entry.part).exists()
+            if missing and entry.part not in self._log.read().live:
                 raise EvictedError(
                     f"Part {entry.part} of {self.path} was evicted or compacted after version "
                     f"{self.version} was opened.",
@@ -250,7 +264,7 @@ class Dataset:
             path = Path(error.filename)
             raise CorruptDatasetError(
                 f"{path} is missing.",
-                "Copy it again, or run `wmtk data repair` to go on without its part.",
+                "Copy it again, or run `wmtk data repair` to continue without its part.",
                 path,
             ) from error
 
@@ -276,30 +290,31 @@ class Dataset:
             yield from self.open_part(entry).episodes()
 
     def describe(self) -> Iterator[dict[str, Any]]:
-        """The record of every episode: id, length, return, ending, seed, provenance, part."""
+        """The metadata of every episode: id, length, return, end, seed, provenance, part."""
         for entry in self.parts:
             for record in self.open_part(entry).attributes.records():
                 yield {**record, "part": entry.part}
 
     def follow(self, *, poll: float = 0.5, timeout: float | None = None) -> Iterator[Episode]:
-        """Every episode, then new ones as they come; ends after `timeout` seconds without one.
+        """Iterate over all episodes, then over new ones as they are committed.
 
-        Episodes that are evicted before their turn are left out.
+        Checks for new ones every `poll` seconds and ends after `timeout` seconds without any.
+        Episodes that are evicted before their turn are skipped.
         """
-        following = 0  # the number of the next episode to give out
-        quiet_since = time.monotonic()
+        next_number = 0
+        last_episode = time.monotonic()
         while True:
             version = self.version
             try:
-                for number, episode in self._episodes_from(following):
-                    following = number + 1
+                for number, episode in self._episodes_from(next_number):
+                    next_number = number + 1
                     yield episode
-                    quiet_since = time.monotonic()
+                    last_episode = time.monotonic()
             except EvictedError:
                 if not self.refresh() and self.version == version:
                     raise
                 continue
-            if timeout is not None and time.monotonic() - quiet_since > timeout:
+            if timeout is not None and time.monotonic() - last_episode > timeout:
                 return
             if not self.refresh():
                 time.sleep(poll)
@@ -325,13 +340,18 @@ class Dataset:
         hosts.require_ownership(self.path)
 
     def append(self, episodes: Episode | Sequence[Episode], *, bounds: bool = True) -> int:
-        """Commit whole episodes, all or none; once this returns they survive any crash.
+        """Commit whole episodes, all or none; once this returns they survive a crash.
 
-        Without `bounds` actions and observations may be beyond the bounds that the schema
-        declares: for what another dataset or file holds already.
+        Evicts the oldest episodes beyond the capacity (never the newest one), and joins small
+        parts from time to time.
 
-        Returns the version that holds them. Evicts the oldest episodes beyond the capacity, of
-        which the newest always stays, and joins small parts now and then.
+        Args:
+            episodes: One episode or several.
+            bounds: Refuse actions and observations beyond the bounds of the schema. Copies of
+                stored episodes pass False: older datasets may hold such values.
+
+        Returns:
+            The version that holds the episodes.
         """
         self._require_writable()
         several = isinstance(episodes, Iterable) and not isinstance(episodes, Episode | Mapping)
@@ -340,7 +360,7 @@ class Dataset:
             if not isinstance(each, Episode):
                 raise EpisodeError(
                     f"A {type(each).__name__} is not an episode.",
-                    "Make one of your arrays: Episode.from_transitions.",
+                    "Create one from arrays: Episode.from_transitions.",
                 )
         if not batch:
             raise EpisodeError("There is no episode to append.")
@@ -357,8 +377,8 @@ class Dataset:
         grain = self._grain(self.capacity)
 
         def plan(state: DatasetState) -> Commit:
-            gone = retention.over_capacity(state, self.capacity, grain, steps)
-            return Commit("append", entries, gone)
+            evicted = retention.parts_to_evict(state, self.capacity, grain, steps)
+            return Commit("append", entries, evicted)
 
         try:
             self._move_to(self._log.commit(self._state, plan))
@@ -368,16 +388,16 @@ class Dataset:
         version = self.version
         try:
             if self.capacity is not None:
-                self._fit(self.capacity)
-            self._tidy()
+                self._evict_beyond(self.capacity)
+            self._housekeep()
             self._join_small_parts(everything=False)
         except (DatasetError, OSError) as error:
-            # The episodes are committed: a failure of housekeeping is not a failure to append.
+            # The episodes are committed: the append has succeeded.
             _logger.warning("%s: housekeeping was put off: %s", self.path, error)
         return version
 
     def _write_parts(self, episodes: Sequence[Episode]) -> tuple[PartEntry, ...]:
-        """Write a part or, if there is a capacity, parts that are small beside it."""
+        """Write one part, or with a capacity several parts that are small in comparison."""
         groups = [episodes]
         if self.capacity is not None:
             groups = list(compaction.split(episodes, self._grain(self.capacity)))
@@ -396,15 +416,15 @@ class Dataset:
             compaction.discard_uncommitted(self.path, self._log, entry.part)
 
     def _grain(self, capacity: int | None) -> int:
-        """How many steps parts should have, which are evicted whole."""
+        """Steps of a part; parts are evicted as a whole."""
         return compaction.target_steps(capacity, self.schema.row_bytes)
 
-    def _fit(self, capacity: int) -> None:
+    def _evict_beyond(self, capacity: int) -> None:
         """Remove the oldest parts beyond a capacity, and the oldest episodes of a large part."""
 
         def plan(state: DatasetState) -> Commit | None:
-            gone = retention.over_capacity(state, capacity, self._grain(capacity))
-            return Commit("evict", remove=gone) if gone else None
+            evicted = retention.parts_to_evict(state, capacity, self._grain(capacity))
+            return Commit("evict", remove=evicted) if evicted else None
 
         self._move_to(self._log.commit(self._state, plan))
         excess = self.num_steps - capacity
@@ -412,35 +432,34 @@ class Dataset:
             return
         oldest = self.parts[0]
         # The newest episode of all always stays.
-        evicted = min(retention.leading(oldest, excess), len(oldest.ids) - 1)
+        evicted = min(retention.episodes_with_steps(oldest, excess), len(oldest.ids) - 1)
         if evicted:
             try:
-                kept = list(self._episodes_in(oldest))[evicted:]
+                episodes = list(self._episodes_in(oldest))[evicted:]
             except EvictedError:
-                self.refresh()  # another process was quicker
+                self.refresh()  # another process evicted it
                 return
             state = compaction.join(
-                self.path, self.schema, self._log, self._state, (oldest,), kept, evicted=evicted
+                self.path, self.schema, self._log, self._state, (oldest,), episodes, evicted=evicted
             )
             self._move_to(state)
 
-    def _tidy(self) -> None:
-        """The housekeeping after a commit: delete what it removed, shorten the log."""
+    def _housekeep(self) -> None:
+        """Delete the files of removed parts, and shorten the log."""
         retention.collect_garbage(self.path, self._state)
         self._move_to(self._log.snapshot_if_due(self._state))
 
     def evict(self, capacity: int) -> int:
-        """Remove the oldest episodes beyond `capacity` steps; returns how many steps went."""
+        """Remove the oldest episodes beyond `capacity` steps; returns the steps removed."""
         self._require_writable()
         self.refresh()
         before = self.num_steps
-
-        self._fit(capacity)
-        self._tidy()
+        self._evict_beyond(capacity)
+        self._housekeep()
         return before - self.num_steps
 
     def compact(self) -> int:
-        """Join small neighboring parts; returns how many parts fewer there are."""
+        """Join small neighboring parts; returns the decrease in the number of parts."""
         self._require_writable()
         self.refresh()
         before = len(self.parts)
@@ -457,24 +476,24 @@ class Dataset:
                 continue
             state = compaction.join(self.path, self.schema, self._log, self._state, run, episodes)
             self._move_to(state)
-            self._tidy()
+            self._housekeep()
 
     def tag(self, name: str, note: str = "") -> retention.Tag:
-        """Give this snapshot a name; its parts are kept until the tag is deleted."""
+        """Name this version; its parts stay on disk until the tag is deleted."""
         with atomic.translate_os_errors(self.path), contextlib.ExitStack() as stack:
             make_folders(self.path)
-            hosts.announce(self.path, stack)
+            hosts.lock_for_writing(self.path, stack)
             return retention.write_tag(self.path, name, self._state, note)
 
     def tags(self) -> list[retention.Tag]:
         return list(retention.read_tags(self.path))
 
     def delete_tag(self, name: str) -> None:
-        """Forget a tag and delete the files that only it kept."""
+        """Delete a tag, and the files of parts that only this tag names."""
         self._require_writable()
         retention.read_tag(self.path, name)
         with atomic.translate_os_errors(self.path):
             retention.tag_path(self.path, name).unlink(missing_ok=True)
             atomic.sync(self.path / "tags")
         self.refresh()
-        self._tidy()
+        self._housekeep()

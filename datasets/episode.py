@@ -1,4 +1,4 @@
-"""One whole episode in memory, checked against a schema, with the record of what made it."""
+"""`Episode`: one whole episode in memory, and its provenance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ from wmtk.spaces import ArraySpec
 
 @dataclass(frozen=True)
 class Provenance:
-    """Which environment, policy and code made an episode. `extra` is passed through untouched."""
+    """The environment, policy and code that an episode was collected with.
+
+    `extra` is stored unchanged.
+
+    Example:
+        >>> Provenance(env_id="ALE/Pong-v5", policy="random").policy
+        'random'
+    """
 
     env_id: str = ""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -62,9 +69,15 @@ class ProvenanceRecord(Document):
 
 @dataclass(frozen=True)
 class Episode:
-    """T+1 rows of every array, aligned as `schema.ALIGNMENT` says."""
+    """T+1 rows of every array, aligned as `schema.ALIGNMENT` states.
 
-    # Each (T+1, …). In a long episode that was just played, those of `obs` and `info` may be
+    Example:
+        >>> episode = dataset[0]
+        >>> episode.length, episode.action.shape
+        (812, (813,))
+    """
+
+    # Each (T+1, …). In a long episode that was just collected, those of `obs` and `info` may be
     # `PackedRows`; `unpacked` has arrays only.
     obs: Mapping[str, NDArray[Any]]
     action: NDArray[Any]  # (T+1, …), row 0 zero
@@ -76,7 +89,7 @@ class Episode:
     provenance: Provenance = field(default_factory=Provenance)
 
     def __post_init__(self) -> None:
-        # Environments hand out numpy's scalars, which JSON does not know.
+        # Environments return numpy scalars, which JSON cannot store.
         object.__setattr__(self, "terminated", _flag("terminated", self.terminated))
         object.__setattr__(self, "truncated", _flag("truncated", self.truncated))
         if self.seed is not None:
@@ -111,7 +124,7 @@ class Episode:
 
     @property
     def id(self) -> str:
-        """A name made from the content: equal episodes have equal ids, wherever they are stored."""
+        """A hash of the content: equal episodes have equal ids, wherever they are stored."""
         digest = hashlib.sha256()
         for path, rows in sorted(self.arrays().items()):
             digest.update(f"{path}:{rows.dtype.name}:{rows.shape};".encode())
@@ -121,7 +134,7 @@ class Episode:
         return digest.hexdigest()[:16]
 
     def unpacked(self) -> Episode:
-        """The same with all of its rows as arrays, whatever memory they take."""
+        """The episode with all rows as uncompressed arrays."""
         obs = {key: np.asarray(rows) for key, rows in self.obs.items()}
         info = {key: np.asarray(rows) for key, rows in self.info.items()}
         return replace(self, obs=obs, info=info)
@@ -160,13 +173,13 @@ class Episode:
         seed: int | None = None,
         provenance: Provenance | None = None,
     ) -> Episode:
-        """An episode from a loop: T+1 observations and infos, T actions and rewards."""
+        """Create an episode from lists: T+1 observations and infos, T actions and rewards."""
         for name, values in (("actions", actions), ("rewards", rewards)):
             no_rows = isinstance(values, str | bytes | Mapping | Set)
             if no_rows or not hasattr(values, "__len__") or getattr(values, "shape", None) == ():
                 raise EpisodeError(
                     f"{name} is a {type(values).__name__}, not a sequence.",
-                    f"Give {name} as a list or an array of T values, one per step.",
+                    f"Pass {name} as a list or an array of T values, one per step.",
                 )
         _require_rows("obs", obs, schema.obs)
         _require_rows("infos", infos, schema.info)
@@ -200,7 +213,7 @@ class Episode:
         )
 
     def check(self, schema: Schema) -> None:
-        """Raise EpisodeError, naming array and step, unless the episode fits the schema."""
+        """Raise EpisodeError, with array and step, unless the episode fits the schema."""
         self.check_form(schema)
         self.check_bounds(schema)
 
@@ -210,7 +223,7 @@ class Episode:
             raise error
 
     def breaches(self, schema: Schema) -> Iterator[BoundsError]:
-        """The first value beyond its declared bounds, of each array that has one."""
+        """For each array with values beyond its declared bounds, an error for the first one."""
         arrays = self.arrays()
         for path, spec in schema.arrays():
             first = 0
@@ -221,11 +234,11 @@ class Episode:
                 first += len(block)
 
     def check_form(self, schema: Schema) -> None:
-        """`check` but for the bounds of boxes, which older versions did not check."""
+        """`check` without the bounds of boxes, which older versions did not check."""
         if not isinstance(self.reward, np.ndarray) or self.reward.ndim != 1:
             raise EpisodeError(
                 f"reward is {type(self.reward).__name__} {np.shape(self.reward)}, not T+1 numbers.",
-                "Give one reward per row, as a numpy array.",
+                "Pass one reward per row, as a numpy array.",
             )
         rows = len(self.reward)
         if self.length < 1:
@@ -248,16 +261,18 @@ class Episode:
         self._check_record()
 
     def _check_record(self) -> None:
-        """What is stored as JSON: the return, the seed and the provenance."""
+        """Check the values that are stored as JSON: return, seed and provenance."""
         with np.errstate(over="ignore"):
             total = self.total_reward
         if not np.isfinite(total):
             raise EpisodeError(
                 f"The rewards are finite, but their sum is {total}.",
-                "The episode was not stored. Mend the environment, or drop such episodes.",
+                "The episode was not stored. Correct the environment, or drop such episodes.",
             )
         if self.seed is not None and not isinstance(self.seed, int):
-            raise EpisodeError(f"The seed {self.seed!r} is not an integer.", "Give one, or none.")
+            raise EpisodeError(
+                f"The seed {self.seed!r} is not an integer.", "Pass an integer or None."
+            )
         try:
             json.dumps(self.provenance.to_json(), allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
@@ -268,11 +283,11 @@ class Episode:
 
 
 def _require_rows(name: str, rows: Any, specs: Mapping[str, ArraySpec]) -> None:
-    """Refuse observations or infos that are not one dictionary per row, with the schema's keys."""
+    """Raise unless observations or infos are one dictionary per row with the schema's keys."""
     if not specs:
         return
     keys = ", ".join(map(repr, specs))
-    fix = f"Give one dictionary per row, with the keys {keys}"
+    fix = f"Pass one dictionary per row, with the keys {keys}"
     if len(specs) == 1:
         fix += f": [{{{keys}: row}} for row in {name}]"
     if isinstance(rows, Mapping) or not hasattr(rows, "__len__"):
@@ -286,40 +301,40 @@ def _require_rows(name: str, rows: Any, specs: Mapping[str, ArraySpec]) -> None:
 
 
 def _flag(name: str, value: Any) -> bool:
-    """Whether the episode ended in this way: one value, not one per step."""
+    """A flag as a bool: one value for the episode, not one per step."""
     if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "biuf":
         what = f"has shape {np.shape(value)}" if np.ndim(value) else f"is {value!r}"
         raise EpisodeError(
-            f"{name} {what}.", "Give True or False: whether the last step ended the episode so."
+            f"{name} {what}.", "Pass True or False: whether the last step ended the episode so."
         )
     return bool(value)
 
 
 def _stack(path: str, values: Sequence[Any], spec: ArraySpec) -> NDArray[Any]:
-    """Rows from single values, refusing what does not have the declared shape and dtype."""
+    """Stack values into rows; raises EpisodeError unless they have the declared form."""
     for step, value in enumerate(values):
         try:
-            found = np.asarray(value)
+            array = np.asarray(value)
         except ValueError as error:
             raise EpisodeError(f"{path} at step {step} is no array: {error}") from error
-        same_kind = np.can_cast(found.dtype, spec.dtype, "same_kind")
-        plain = isinstance(value, bool | int | float) or (found.ndim == 0 and same_kind)
-        if found.shape != spec.shape or not (plain or found.dtype == spec.dtype):
+        same_kind = np.can_cast(array.dtype, spec.dtype, "same_kind")
+        plain = isinstance(value, bool | int | float) or (array.ndim == 0 and same_kind)
+        if array.shape != spec.shape or not (plain or array.dtype == spec.dtype):
             raise EpisodeError(
-                f"{path} at step {step} has shape {found.shape} and dtype {found.dtype}, "
+                f"{path} at step {step} has shape {array.shape} and dtype {array.dtype}, "
                 f"but the dataset declares {spec.shape} and {spec.dtype}.",
-                "Make the environment return what its space declares.",
+                "The environment must return values of its declared space.",
             )
-        if found.dtype != spec.dtype and not _fits(found, np.dtype(spec.dtype)):
+        if array.dtype != spec.dtype and not _fits(array, np.dtype(spec.dtype)):
             raise EpisodeError(
                 f"{path} at step {step} is {value!r}, which {spec.dtype} cannot hold.",
-                "Round or convert it before it is handed over.",
+                "Round or convert the value first.",
             )
     return np.asarray(values, spec.dtype).reshape(len(values), *spec.shape)
 
 
 def _fits(value: NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether a single value stays the same as a whole number or truth value of this type."""
+    """Whether this dtype can hold a single value exactly; floats may be rounded."""
     if dtype.kind == "f":
         return value.dtype.kind in "biuf"
     with np.errstate(invalid="ignore"):
@@ -344,7 +359,7 @@ def _check_array(path: str, array: Any, spec: ArraySpec, rows: int) -> None:
 
 
 def _check_values(path: str, array: NDArray[Any], spec: ArraySpec, first: int) -> None:
-    """Check rows of an array, of which the first has the number `first`."""
+    """Check rows of an array from row number `first` on."""
     rows = len(array)
     if array.dtype.kind == "f" and not path.startswith("info/"):
         bad = ~np.isfinite(array).reshape(rows, -1).all(axis=1)
@@ -355,7 +370,7 @@ def _check_values(path: str, array: NDArray[Any], spec: ArraySpec, first: int) -
             step = int(np.argmax(bad))
             raise EpisodeError(
                 f"{path} is not a finite number at step {first + step}: {array[step]}.",
-                "The episode was not stored. Mend the environment, or drop such episodes.",
+                "The episode was not stored. Correct the environment, or drop such episodes.",
             )
     if path in {"action", "reward"} and array[0].any():
         raise EpisodeError(
@@ -364,9 +379,9 @@ def _check_values(path: str, array: NDArray[Any], spec: ArraySpec, first: int) -
         )
     if spec.kind != "box":
         begin = _first_checked(path)
-        found = spec.first_outside(array[begin:])
-        if found is not None:
-            step = found[0] + begin
+        outside = spec.first_outside(array[begin:])
+        if outside is not None:
+            step = outside[0] + begin
             raise EpisodeError(
                 f"{path} at step {first + step} is {array[step]}, outside {spec}.",
                 "Check the action space that the dataset was created with.",
@@ -379,17 +394,17 @@ def _first_checked(path: str) -> int:
 
 def _breach(path: str, array: NDArray[Any], spec: ArraySpec, first: int) -> BoundsError | None:
     begin = _first_checked(path)
-    found = spec.first_outside(array[begin:])
-    if found is None:
+    outside = spec.first_outside(array[begin:])
+    if outside is None:
         return None
-    step, element = found[0] + begin, found[1:]
+    step, element = outside[0] + begin, outside[1:]
     low, high = spec.bound("low")[element], spec.bound("high")[element]
     where = f", element {', '.join(map(str, element))}," if element else ""
     if path == "action":
         hint = "Clip the actions to the bounds, or create the dataset with wider ones."
     else:
         hint = (
-            "The environment breaks its own observation space. Declare the true bounds there "
+            "The environment violates its observation space. Declare the true bounds there "
             "(gymnasium.wrappers.TransformObservation takes a new space), or clip the observations."
         )
     return BoundsError(

@@ -1,4 +1,4 @@
-"""The episodes of a snapshot as columns: what samplers, filters and splits work on."""
+"""`EpisodeTable`: the episodes of a snapshot as columns, for samplers, filters and splits."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ ENDS = {"cut": 0, "terminated": 1, "truncated": 2}
 
 @dataclass(frozen=True)
 class EpisodeTable:
-    """One row per episode, in the order in which they were committed."""
+    """One row per episode, in the order of the commits.
+
+    Example:
+        >>> Dataset.open("pong.zarr").episodes.total_reward.max()
+        -18.0
+    """
 
     parts: tuple[PartEntry, ...]
-    episode: NDArray[np.int64]  # its number among all that were ever committed
+    episode: NDArray[np.int64]  # its number among all episodes ever committed
     part: NDArray[np.int64]  # index into `parts`
     number: NDArray[np.int64]  # within its part
     start: NDArray[np.int64]  # first row within its part
@@ -70,7 +75,7 @@ class EpisodeTable:
         return np.cumsum(self.length + 1)
 
     def where(self, mask: Mask) -> EpisodeTable:
-        """The episodes at which `mask` is true; the parts stay the same, nothing is copied."""
+        """The episodes where `mask` is true, of the same parts."""
         columns = {name: getattr(self, name)[mask] for name in _COLUMNS}
         return EpisodeTable(parts=self.parts, **columns)
 
@@ -87,7 +92,13 @@ def select(
     max_length: int | None = None,
     ended: str | None = None,
 ) -> Selection:
-    """Episodes within bounds (inclusive) that ended in the given way."""
+    """Select episodes by return, length (inclusive bounds) and end.
+
+    `ended` is "terminated", "truncated", or "cut" for recordings that were cut off.
+
+    Example:
+        >>> selection = select(min_return=1.0, ended="terminated")
+    """
     if ended is not None and ended not in ENDS:
         raise UsageError(f"Episodes do not end by {ended!r}.", f"Use one of: {', '.join(ENDS)}.")
 
@@ -111,29 +122,33 @@ def select(
 
 
 def split(fraction: float, *, held_out: bool, seed: int = 0) -> Selection:
-    """A train/validation split that an episode's content alone decides.
+    """Select one side of a train/validation split that depends on the content of episodes only.
 
-    An episode stays on its side as the dataset grows, is merged or collected again, and equal
-    episodes never stand on both sides. With two episodes or more neither side is empty.
+    An episode stays on its side when the dataset grows or is merged, and equal episodes are on the
+    same side. With two episodes or more neither side is empty.
+
+    Example:
+        >>> train = Source(dataset, select=split(0.1, held_out=False))
+        >>> validation = Source(dataset, select=split(0.1, held_out=True))
     """
     if not 0 <= fraction < 1:
-        raise UsageError(f"A held-out fraction of {fraction} makes no sense.", "Use 0 to below 1.")
+        raise UsageError(f"{fraction} is not a fraction of held-out episodes.", "Use 0 to below 1.")
 
     def mask(table: EpisodeTable) -> Mask:
         draw = _scramble(table.id, seed)
-        held = draw < np.uint64(int(fraction * 2**64))
+        validation = draw < np.uint64(int(fraction * 2**64))
         if fraction > 0 and len(table) > 1:
-            if not held.any():
-                held = draw == draw.min()
-            elif held.all():
-                held = draw != draw.max()
-        return held if held_out else ~held
+            if not validation.any():
+                validation = draw == draw.min()
+            elif validation.all():
+                validation = draw != draw.max()
+        return validation if held_out else ~validation
 
     return mask
 
 
 def _scramble(ids: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """splitmix64 of the ids: 64 evenly distributed bits per episode."""
+    """splitmix64 of the ids: 64 uniformly distributed bits per episode."""
     with np.errstate(over="ignore"):
         x = ids + np.uint64((seed * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) % 2**64)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,4 +1,4 @@
-"""Batches read ahead in background threads, so that training does not wait for data."""
+"""`Prefetcher`: read batches ahead in background threads."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from wmtk.datasets.sampler import Batch, SequenceSampler
 
 
 class Prefetcher:
-    """An iterator over a sampler's batches, in order, `depth` of them ready ahead.
+    """Iterates over the batches of a sampler, in order, and reads `depth` of them ahead.
 
-    The batches are those that the sampler alone would give: its position counts what was handed
-    out, and what was read ahead from an older version of the data is drawn again.
+    The batches are those of the sampler alone: its position counts the batches returned, and
+    batches read ahead from an older version of the data are drawn again.
+
+    Example:
+        >>> with Prefetcher(SequenceSampler("pong.zarr", batch_size=50, length=50)) as batches:
+        ...     batch = next(batches)
     """
 
     def __init__(self, sampler: SequenceSampler, *, depth: int = 4, threads: int = 2) -> None:
@@ -28,9 +32,9 @@ class Prefetcher:
     def _fill(self) -> None:
         first = self.sampler.step
         while self._ahead and self._ahead[0][0] != first:
-            self._ahead.popleft()[1].cancel()  # the position was restored meanwhile
-        following = self._ahead[-1][0] + 1 if self._ahead else first
-        for step in range(following, first + self.depth):
+            self._ahead.popleft()[1].cancel()  # the position was changed
+        next_step = self._ahead[-1][0] + 1 if self._ahead else first
+        for step in range(next_step, first + self.depth):
             self._ahead.append((step, self._pool.submit(self.sampler.sample, step)))
 
     def __iter__(self) -> Prefetcher:

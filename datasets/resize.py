@@ -1,4 +1,4 @@
-"""A dataset with its images in another size, as bytes (size, size, channels)."""
+"""`resize`: a dataset with images of another size."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ def resize(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> TransformReport:
-    """Every episode of a dataset with its images resized to size × size, as a new dataset.
+    """Write a dataset with its images resized to uint8 (size, size, channels).
 
-    Images become bytes (size, size, channels), whatever their form was; each new pixel is the mean
-    of the area that it covers, the same as `data.image_size` makes of them while a model trains.
-    `keys` names the observation keys to resize, by default all images of 32×32 pixels or more.
+    Each new pixel is the mean of the area that it covers, as with the setting `data.image_size` of
+    training. `keys` are the observation keys to resize: by default all images of 32×32 or more.
+
+    Example:
+        >>> resize("camera.zarr", "small.zarr", 64).episodes
+        20
     """
     if size < 1:
-        raise UsageError(f"Images of {size}×{size} cannot be made.", "Use a size of 1 or more.")
+        raise UsageError(f"Images of {size}×{size} are not possible.", "Use a size of 1 or more.")
     with contextlib.ExitStack() as stack:
         dataset = open_source(source, stack)
         obs = dataset.schema.obs
@@ -69,7 +72,7 @@ def resize(
 
 
 def _env(dataset: Dataset, changed: Sequence[str], size: int) -> dict[str, Any]:
-    """The description of the task, which resizes images of bytes in the same way by an option."""
+    """The description of the task, with its option `size` if that resizes the same images."""
     env = dict(dataset.env)
     pictures = images_of(dataset.schema.obs, plain=True)
     if env.get("kind") in ("gymnasium", "module", "entry_point") and set(pictures) == set(changed):

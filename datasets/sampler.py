@@ -15,7 +15,7 @@ from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode_table import EpisodeTable, Selection
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.storage.chunk_cache import ChunkCache
-from wmtk.datasets.window_reader import OpenParts, Window, WindowReader
+from wmtk.datasets.window_reader import OpenParts, PartWindow, WindowReader
 from wmtk.errors import EvictedError, UsageError
 from wmtk.observations import ObsCodec
 from wmtk.reprs import brief_repr
@@ -266,7 +266,7 @@ class SequenceSampler:
             )
             columns = (windows.source, windows.part, windows.first, windows.rows)
             located = [
-                Window(self.sources[source].dataset, snapshot.tables[source].parts[part], *rows)
+                PartWindow(self.sources[source].dataset, snapshot.tables[source].parts[part], *rows)
                 for source, part, *rows in zip(*(c.tolist() for c in columns), strict=True)
             ]
             try:

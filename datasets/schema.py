@@ -1,4 +1,4 @@
-"""What every episode of a dataset looks like: its arrays, their types, their alignment."""
+"""`Schema`: the arrays of every episode of a dataset, their types and their alignment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wmtk.errors import SchemaMismatchError, SpaceError
 from wmtk.reprs import brief
 from wmtk.spaces import ArraySpec, Kind, Structure, check_key
 
-# The one statement of the row alignment; only converters know other libraries' alignments.
+# The one statement of the row alignment; only converters handle those of other libraries.
 ALIGNMENT = (
     "An episode of T steps has T+1 rows. Row t holds observation o_t, the action that led to it, "
     "and the reward and the terminated and truncated flags received on arriving at it. "
@@ -26,7 +26,14 @@ MAX_KEYS = 256
 
 @dataclass(frozen=True)
 class Schema:
-    """The arrays of a dataset: obs/<key>, action, reward, terminated, truncated, info/<key>."""
+    """The arrays of a dataset: obs/<key>, action, reward, terminated, truncated, info/<key>.
+
+    Example:
+        >>> schema = Schema(
+        ...     obs={"image": ArraySpec("box", (64, 64, 1), "uint8", 0, 255)},
+        ...     action=ArraySpec("discrete", (), "int64", 0, 5),
+        ... )
+    """
 
     obs: Mapping[str, ArraySpec]
     action: ArraySpec
@@ -66,7 +73,7 @@ class Schema:
 
     @property
     def spaces(self) -> str:
-        """Observations and actions in a line, for representations."""
+        """Observations and actions on one line, for representations."""
         obs = {key: str(spec) for key, spec in self.obs.items()}
         return f"obs={brief(obs)}, action={brief(str(self.action))}"
 
@@ -107,16 +114,16 @@ class Schema:
             raise SpaceError(f"{what}: {problems(error)}") from error
 
     def only(self, keys: Iterable[str]) -> Schema:
-        """The same with some of the observation keys; the structure still takes whole ones."""
+        """The schema with some of the observation keys."""
         obs = {key: self.obs[key] for key in keys}
         return replace(self, obs=obs, structure=_without(self.structure, obs))
 
     def require_same_arrays(
         self, other: Schema, what: str, *, obs: Container[str] | None = None
     ) -> None:
-        """Raise unless the two hold the same arrays (bounds may differ).
+        """Raise SchemaMismatchError unless both have the same arrays (bounds may differ).
 
-        Of the observations, only the keys of `obs` count, if it is given.
+        With `obs`, only these observation keys are compared.
         """
 
         def shapes(schema: Schema) -> dict[str, tuple[tuple[int, ...], str]]:

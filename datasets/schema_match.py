@@ -1,4 +1,4 @@
-"""Whether data has the spaces that a model was made for."""
+"""Compare the spaces of data with those that a model was trained on."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ _HINT = (
 
 
 def require_fit(model: Schema, data: Schema, names: str) -> None:
-    """Refuse data whose observations or actions are not those of the model.
+    """Raise SchemaMismatchError unless data has the observations and actions of the model.
 
-    Unlike `Schema.require_same_arrays`, this minds the number of actions, but not what a model
-    does not look at.
+    Unlike `Schema.require_same_arrays`, this compares the number of actions, and ignores arrays
+    that the model does not use.
     """
-    _compare(_seen(model), _seen(data), names, _facts)
+    _compare(_model_arrays(model), _model_arrays(data), names, _properties)
 
 
 def require_episode(model: Schema, episode: object) -> None:
-    """Refuse an episode whose arrays are not of the model's spaces."""
+    """Raise unless the arrays of an episode have the model's spaces."""
     if not isinstance(episode, Episode):
         name = type(episode).__name__
-        raise UsageError(f"A {name} is not an episode.", "Give one of a dataset: dataset[0].")
-    there = {key: ArraySpec.from_array(rows) for key, rows in episode.arrays().items()}
+        raise UsageError(f"A {name} is not an episode.", "Pass one of a dataset: dataset[0].")
+    stored = {key: ArraySpec.from_array(rows) for key, rows in episode.arrays().items()}
     names = "The model and the episode"
-    _compare(_seen(model), there, names, lambda spec: (spec.shape, spec.dtype))
+    _compare(_model_arrays(model), stored, names, lambda spec: (spec.shape, spec.dtype))
 
 
-def _seen(schema: Schema) -> dict[str, ArraySpec]:
+def _model_arrays(schema: Schema) -> dict[str, ArraySpec]:
     return {f"obs/{key}": spec for key, spec in schema.obs.items()} | {"action": schema.action}
 
 
-def _facts(spec: ArraySpec) -> tuple[Any, ...]:
-    """What a model depends on; the bounds of numbers are no part of it."""
+def _properties(spec: ArraySpec) -> tuple[Any, ...]:
+    """The properties that a model depends on; bounds of boxes do not matter."""
     if spec.kind in {"discrete", "multi_discrete"}:
         return spec.kind, spec.shape, spec.low, spec.high
     return spec.shape, spec.dtype

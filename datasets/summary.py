@@ -1,4 +1,4 @@
-"""What a dataset holds, in numbers: counts, returns, lengths, who made it, how large it is."""
+"""`summarize`: counts, returns, lengths, provenance and sizes of a dataset."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MAX_BINS = 24
 
 
 @dataclass(frozen=True)
-class Spread:
-    """How a number is distributed over the episodes."""
+class Statistics:
+    """Mean, standard deviation and range of a value over the episodes."""
 
     mean: float
     std: float
@@ -29,7 +29,7 @@ class Spread:
     max: float
 
     @classmethod
-    def of(cls, values: NDArray[Any]) -> Spread | None:
+    def of(cls, values: NDArray[Any]) -> Statistics | None:
         if not len(values):
             return None
         numbers = values.astype(np.float64)
@@ -47,8 +47,8 @@ class ArraySummary:
 
 
 @dataclass
-class Maker:
-    """The episodes that one policy made in one environment by one version of the code."""
+class ProvenanceSummary:
+    """The episodes of one policy, environment and version of the code."""
 
     policy: str
     checkpoint: str
@@ -79,7 +79,7 @@ class TagSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """All that `wmtk data info` shows."""
+    """The result of `summarize`: what `wmtk data info` prints."""
 
     path: Path
     id: str
@@ -94,12 +94,12 @@ class Summary:
     parts: int
     stored_bytes: int
     raw_bytes: int
-    returns: Spread | None
-    lengths: Spread | None
+    returns: Statistics | None
+    lengths: Statistics | None
     histogram: tuple[int, ...]  # episodes in equal intervals of the return, lowest first
     ends: dict[str, int]
     arrays: tuple[ArraySummary, ...]
-    makers: tuple[Maker, ...]
+    provenance: tuple[ProvenanceSummary, ...]
     tags: tuple[TagSummary, ...]
 
     @property
@@ -112,12 +112,18 @@ class Summary:
 
 
 def task_name(env: Mapping[str, Any]) -> str:
-    """What the task of a dataset is called, whoever described it; empty if nobody did."""
+    """The name of the task in the description of an environment; empty if it has none."""
     return next((str(env[key]) for key in ("task", "env_id", "id") if env.get(key)), "")
 
 
 def summarize(dataset: Dataset, *, tag: str | None = None) -> Summary:
-    """Count and measure a snapshot; `tag` is the name that it was opened by."""
+    """Summarize a snapshot of a dataset; `tag` is the tag that it was opened with.
+
+    Example:
+        >>> summary = summarize(Dataset.open("pong.zarr"))
+        >>> summary.episodes, summary.returns.mean
+        (28, -20.4)
+    """
     table = dataset.episodes
     return Summary(
         path=dataset.path,
@@ -133,15 +139,15 @@ def summarize(dataset: Dataset, *, tag: str | None = None) -> Summary:
         parts=len(dataset.parts),
         stored_bytes=dataset.stored_bytes,
         raw_bytes=dataset.raw_bytes,
-        returns=Spread.of(table.total_reward),
-        lengths=Spread.of(table.length),
+        returns=Statistics.of(table.total_reward),
+        lengths=Statistics.of(table.length),
         histogram=_histogram(table.total_reward),
         ends=_ends(table.end),
         arrays=tuple(
             ArraySummary(path, str(spec), spec.dtype, spec.row_bytes)
             for path, spec in dataset.schema.arrays()
         ),
-        makers=tuple(_makers(dataset)),
+        provenance=tuple(_by_provenance(dataset)),
         tags=tag_summaries(dataset),
     )
 
@@ -160,7 +166,7 @@ def _ends(end: NDArray[np.int64]) -> dict[str, int]:
 
 
 def _histogram(returns: NDArray[np.float64]) -> tuple[int, ...]:
-    """Counts in equal intervals; as many as the returns differ in, at most MAX_BINS."""
+    """Counts in equal intervals, at most MAX_BINS and not more than there are distinct returns."""
     finite = returns[np.isfinite(returns)]
     distinct = len(np.unique(finite))
     if distinct < 2:
@@ -169,42 +175,51 @@ def _histogram(returns: NDArray[np.float64]) -> tuple[int, ...]:
     return tuple(int(count) for count in counts)
 
 
-def _makers(dataset: Dataset) -> list[Maker]:
-    """Grouped in the order in which they first appear."""
-    found: dict[tuple[str, ...], Maker] = {}
+def _by_provenance(dataset: Dataset) -> list[ProvenanceSummary]:
+    """The episodes by provenance, in the order of its first appearance."""
+    groups: dict[tuple[str, ...], ProvenanceSummary] = {}
     for record in dataset.describe():
-        by = Provenance.from_json(record["provenance"])
-        maker = Maker(by.policy, by.checkpoint, by.env_id, by.code_version)
-        key = (by.policy, by.checkpoint, by.env_id, by.code_version)
-        found.setdefault(key, maker).add(record)
-    return list(found.values())
+        provenance = Provenance.from_json(record["provenance"])
+        key = (
+            provenance.policy,
+            provenance.checkpoint,
+            provenance.env_id,
+            provenance.code_version,
+        )
+        groups.setdefault(key, ProvenanceSummary(*key)).add(record)
+    return list(groups.values())
 
 
 # --- folders of datasets ----------------------------------------------------------------------
 
 
 def find_datasets(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """Every dataset in or below a folder, by name; hidden folders and links are not followed."""
-    waiting = [Path(folder)]
-    while waiting:
-        path = waiting.pop()
+    """Every dataset in or below a folder, sorted by path, without hidden folders and links.
+
+    Example:
+        >>> [path.name for path in find_datasets("data")]
+        ['pong.zarr', 'walker.zarr']
+    """
+    pending = [Path(folder)]
+    while pending:
+        path = pending.pop()
         try:
             if _is_dataset(path):
                 yield path
                 continue
             children = sorted(path.iterdir(), reverse=True)
-            waiting += [
+            pending += [
                 c for c in children if c.is_dir() and not c.is_symlink() and c.name[0] != "."
             ]
         except OSError:
-            continue  # it cannot be looked into
+            continue  # not readable
 
 
 def _is_dataset(path: Path) -> bool:
     try:
         read_header(path)
     except DatasetError:
-        # A damaged one is still a dataset, and the listing has to show it.
+        # A damaged dataset is listed too.
         names = ("zarr.json", "parts", "log", "tags", "tmp", "trash")
         return sum(os.path.lexists(path / name) for name in names) >= 4
     return True

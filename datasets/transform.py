@@ -1,4 +1,4 @@
-"""New datasets from old ones: merge, split, filter. All of it, or nothing is written."""
+"""`merge`, `split` and `filter_episodes`: new datasets from existing ones, written atomically."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PathOrDataset = str | os.PathLike[str] | Dataset
 
 @dataclass(frozen=True)
 class TransformReport:
-    """A dataset that was made from others."""
+    """A dataset that was written from others."""
 
     path: Path
     episodes: int
@@ -46,9 +46,13 @@ def merge(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> TransformReport:
-    """Every episode of all sources, in order, with its provenance, as one dataset.
+    """Write all episodes of several datasets, in order, as one dataset.
 
-    The sources must have the same arrays; where their bounds differ, the wider ones are declared.
+    The sources must have the same arrays; the result has the wider ones of differing bounds.
+
+    Example:
+        >>> merge(["monday.zarr", "tuesday.zarr"], "week.zarr").episodes
+        92
     """
     if not sources:
         raise UsageError("There is nothing to merge.", "Name at least one dataset.")
@@ -69,17 +73,23 @@ def filter_episodes(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> TransformReport:
-    """The episodes that `selection` keeps, as a dataset of their own."""
+    """Write the episodes of a dataset that `selection` is true for as a new dataset.
+
+    Example:
+        >>> filter_episodes("week.zarr", "good.zarr", select(min_return=1.0)).episodes
+        16
+    """
     with contextlib.ExitStack() as stack:
         dataset = open_source(source, stack)
-        chosen = dataset.episodes.where(selection(dataset.episodes))
-        if not len(chosen):
+        selected = dataset.episodes.where(selection(dataset.episodes))
+        if not len(selected):
             raise UsageError(
                 f"None of the {len(dataset)} episodes of {dataset.path} fits; nothing was written.",
-                f"`wmtk data info {shlex.quote(str(dataset.path))}` shows what there is.",
+                f"`wmtk data info {shlex.quote(str(dataset.path))}` shows what it holds.",
             )
-        parts = [(dataset, chosen)]
-        return write_new(parts, Path(target), dataset.schema, "filter", overwrite, progress)
+        return write_new(
+            [(dataset, selected)], Path(target), dataset.schema, "filter", overwrite, progress
+        )
 
 
 def split(
@@ -92,9 +102,9 @@ def split(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> tuple[TransformReport, TransformReport]:
-    """Two datasets: for training, and with about `fraction` of the episodes for validation.
+    """Write a training dataset, and one with about `fraction` of the episodes for validation.
 
-    Which side an episode goes to depends on its content and the seed alone.
+    The side of an episode depends on its content and the seed only.
     """
     if Path(target_train).absolute() == Path(target_val).absolute():
         raise UsageError("Both sides of the split have the same path.", "Use two paths.")
@@ -111,13 +121,13 @@ def split(
         for target, mask in ((target_train, ~held_out), (target_val, held_out)):
             before = sum(side.episodes for side in sides)
             shifted = _shifted(progress, before, total)
-            chosen = [(dataset, dataset.episodes.where(mask))]
-            side = write_new(chosen, Path(target), dataset.schema, "split", overwrite, shifted)
+            selected = [(dataset, dataset.episodes.where(mask))]
+            side = write_new(selected, Path(target), dataset.schema, "split", overwrite, shifted)
             sides.append(side)
         return sides[0], sides[1]
 
 
-# --- choosing ---------------------------------------------------------------------------------
+# --- selecting --------------------------------------------------------------------------------
 
 
 def by_provenance(
@@ -128,30 +138,38 @@ def by_provenance(
     checkpoint: str | None = None,
     code_version: str | None = None,
 ) -> Selection:
-    """The episodes of a snapshot that were made by these; `*` and `?` stand for anything."""
-    wanted = {
+    """Select the episodes of a dataset by provenance; patterns may contain `*` and `?`.
+
+    Example:
+        >>> selection = by_provenance(dataset, policy="random*", env_id="ALE/Pong-v5")
+    """
+    given = {
         "policy": policy,
         "env_id": env_id,
         "checkpoint": checkpoint,
         "code_version": code_version,
     }
-    wanted = {key: pattern for key, pattern in wanted.items() if pattern is not None}
+    patterns = {key: pattern for key, pattern in given.items() if pattern is not None}
 
-    def fits(record: Mapping[str, Any]) -> bool:
-        maker = record["provenance"]
-        return all(fnmatchcase(str(maker.get(k, "")), str(p)) for k, p in wanted.items())
+    def matches(record: Mapping[str, Any]) -> bool:
+        provenance = record["provenance"]
+        return all(fnmatchcase(str(provenance.get(k, "")), str(p)) for k, p in patterns.items())
 
     def mask(table: EpisodeTable) -> Mask:
-        if not wanted:
+        if not patterns:
             return np.ones(len(table), bool)
-        kept = np.array([fits(record) for record in dataset.describe()], bool)
-        return np.isin(table.episode, dataset.episodes.episode[kept])
+        selected = np.array([matches(record) for record in dataset.describe()], bool)
+        return np.isin(table.episode, dataset.episodes.episode[selected])
 
     return mask
 
 
 def all_of(*selections: Selection) -> Selection:
-    """The episodes that every one of the selections keeps."""
+    """Select the episodes that all of the selections are true for.
+
+    Example:
+        >>> selection = all_of(select(min_return=1.0), select(ended="terminated"))
+    """
 
     def mask(table: EpisodeTable) -> Mask:
         keep = np.ones(len(table), bool)
@@ -167,21 +185,21 @@ def all_of(*selections: Selection) -> Selection:
 
 @contextlib.contextmanager
 def staged(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A path beside `target` that takes its place at the end, unless an error comes first.
+    """A temporary path beside `target`, which is renamed to `target` at the end.
 
-    With `overwrite` a dataset that is there already gives way at that moment, not before.
+    With `overwrite` an existing dataset is replaced at that moment; an error leaves it unchanged.
     """
-    occupied = os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir()))
-    if occupied and not overwrite:
+    exists = os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir()))
+    if exists and not overwrite:
         raise DatasetError(f"{target} exists already.", "Choose another path.", target)
-    if occupied:
+    if exists:
         read_header(target)  # anything but a dataset is never replaced
-    with atomic.staged(target, replacing=occupied) as path:
+    with atomic.staged(target, replacing=exists) as path:
         yield path
 
 
 def write_new(
-    chosen: Sequence[tuple[Dataset, EpisodeTable]],
+    selected: Sequence[tuple[Dataset, EpisodeTable]],
     target: Path,
     schema: Schema,
     how: str,
@@ -191,19 +209,19 @@ def write_new(
     change: Callable[[Episode], Episode] = lambda episode: episode,
     env: Mapping[str, Any] | None = None,
 ) -> TransformReport:
-    """The chosen episodes as a new dataset, with `change` applied; `env` describes their task."""
-    total = sum(len(table) for _, table in chosen)
-    everything = sum(len(dataset) for dataset, _ in chosen)
-    headers = [dataset.header for dataset, _ in chosen]
+    """Write episodes as a new dataset, with `change` applied; `env` describes their task."""
+    total = sum(len(table) for _, table in selected)
+    everything = sum(len(dataset) for dataset, _ in selected)
+    headers = [dataset.header for dataset, _ in selected]
     attributes = {
         **_common([header["attributes"] for header in headers]),
         "made_by": how,
-        "sources": [_source(dataset, table) for dataset, table in chosen],
+        "sources": [_source(dataset, table) for dataset, table in selected],
     }
     with staged(target, overwrite=overwrite) as path:
         same = _common([header["env"] for header in headers]) if env is None else env
         with Dataset.create(path, schema, env=same, attributes=attributes) as new:
-            episodes = (change(e) for dataset, table in chosen for e in _read(dataset, table))
+            episodes = (change(e) for dataset, table in selected for e in _read(dataset, table))
             done = 0
             for batch in _batches(episodes, schema):
                 new.append(batch, bounds=False)
@@ -227,7 +245,7 @@ def _source(dataset: Dataset, table: EpisodeTable) -> dict[str, Any]:
 
 
 def _read(dataset: Dataset, table: EpisodeTable) -> Iterator[Episode]:
-    """The chosen episodes, part by part; no more than one part is decoded at a time."""
+    """The episodes of a table, decoding one part at a time."""
     for index in np.unique(table.part):
         entry = table.parts[index]
         numbers = table.number[table.part == index]
@@ -242,7 +260,7 @@ def _fits(rows: int, schema: Schema) -> bool:
 
 
 def _batches(episodes: Iterable[Episode], schema: Schema) -> Iterator[list[Episode]]:
-    """Episodes in groups that make one large part each."""
+    """Group episodes into batches that become one large part each."""
     batch: list[Episode] = []
     steps = 0
     for episode in episodes:
@@ -269,7 +287,7 @@ def _shifted(progress: Progress | None, before: int, total: int) -> Progress | N
 
 
 def _common(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all the documents say alike."""
+    """The fields that are equal in all documents."""
     first, *others = documents
     return {
         key: value
@@ -282,7 +300,7 @@ def _common(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _joint_schema(one: Schema, other: Schema, what: str) -> Schema:
-    """The schema that holds the episodes of both."""
+    """A schema for the episodes of both."""
     one.require_same_arrays(other, what)
     theirs = dict(other.arrays())
 
@@ -305,7 +323,7 @@ def _joint_schema(one: Schema, other: Schema, what: str) -> Schema:
 
 
 def _wider(one: Bound, other: Bound, pick: Callable[[Any, Any], Any]) -> Bound:
-    """The bound that allows all that either of the two allows; None is no bound."""
+    """The bound that admits all values that either of the two admits; None is no bound."""
     if one == other:
         return one
     if one is None or other is None:

@@ -23,7 +23,7 @@ THREADS = 4  # that read one batch: they wait for the disk as often as they deco
 SMALL_ROW = 64  # bytes: arrays with such rows are read for a whole part at once
 
 
-class Window(NamedTuple):
+class PartWindow(NamedTuple):
     """Rows [first, first + rows) of a part, all of one episode."""
 
     dataset: Dataset
@@ -94,7 +94,7 @@ class WindowReader:
         readers = {part: reader for part, reader in readers.items() if part in rows}
         return OpenParts(self._row_bytes * sum(rows.values()) <= self.memory, readers)
 
-    def read(self, windows: Sequence[Window], parts: OpenParts) -> dict[str, NDArray[Any]]:
+    def read(self, windows: Sequence[PartWindow], parts: OpenParts) -> dict[str, NDArray[Any]]:
         """Every array by path, (B, L, …), with zeros after the rows of shorter windows.
 
         Windows of parts that are not in memory are read in threads.
@@ -125,7 +125,7 @@ class WindowReader:
     def _fill(
         self,
         numbers: Iterable[int],
-        windows: Sequence[Window],
+        windows: Sequence[PartWindow],
         parts: OpenParts,
         small: NDArray[np.uint8],
         large: Mapping[str, NDArray[Any]],
@@ -151,7 +151,7 @@ class WindowReader:
                 for out in outs:
                     out[b, rows:] = 0
 
-    def _load(self, window: Window, parts: OpenParts) -> list[NDArray[Any]]:
+    def _load(self, window: PartWindow, parts: OpenParts) -> list[NDArray[Any]]:
         """All rows of a part: the small arrays and, if the data is resident, each large one."""
         name = window.entry.part
         with window.dataset.reading(window.entry):

@@ -17,7 +17,7 @@ from wmtk.escaping import one_line
 if TYPE_CHECKING:
     from wmtk.datasets.integrity.repair import RepairReport
     from wmtk.datasets.integrity.validate import ValidationReport
-    from wmtk.datasets.summary import Maker, Spread, Summary, TagSummary
+    from wmtk.datasets.summary import ProvenanceSummary, Statistics, Summary, TagSummary
 
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_IDS = 8  # of lost episodes, per part
@@ -70,8 +70,8 @@ def render_info(summary: Summary) -> RenderableType:
         "",
         _arrays(summary),
     ]
-    if summary.makers:
-        blocks += ["", _makers(summary.makers)]
+    if summary.provenance:
+        blocks += ["", _makers(summary.provenance)]
     if summary.tags:
         blocks += ["", render_tags(summary.tags)]
     return Group(*blocks)
@@ -99,7 +99,7 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
         yield "from", f"{source['name']} version {source['version']}, {source['episodes']} episodes"
 
 
-def _spread(spread: Spread) -> str:
+def _spread(spread: Statistics) -> str:
     mean, std = number(spread.mean), number(spread.std)
     return f"{mean} ± {std}, from {number(spread.min)} to {number(spread.max)}"
 
@@ -130,7 +130,7 @@ def _arrays(summary: Summary) -> Table:
     return table
 
 
-def _makers(makers: Sequence[Maker]) -> Table:
+def _makers(makers: Sequence[ProvenanceSummary]) -> Table:
     numbers = ("episodes", "return", "seeds")
     table = _grid("policy", "task", "code", *numbers, right=numbers)
     for maker in makers:

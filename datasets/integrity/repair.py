@@ -147,7 +147,7 @@ def _locked(root: Path, dry_run: bool) -> Iterator[None]:
         if not dry_run:
             with atomic.translate_os_errors(root):
                 tmp.mkdir(exist_ok=True)
-            hosts.announce(root, stack, alone=True)
+            hosts.lock_for_writing(root, stack, alone=True)
         elif tmp.exists() and not stack.enter_context(atomic.FolderLock(tmp, exclusive=True)):
             raise hosts.open_for_writing_error(root)
         yield

@@ -1,4 +1,4 @@
-"""Writing files so that a crash or a power cut leaves either the old state or the new one."""
+"""Atomic writes: a crash or a power cut leaves either the old content or the new one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from wmtk.errors import (
 _STARTED = Path.cwd() if os.access(os.curdir, os.F_OK) else None
 SYNC_THREADS = 8
 _STAGED = re.compile(r"\..+\.[0-9a-f]{8}")  # see _staging_name
-# What to do about damage, whichever file has it.
+# The hint of errors about damaged files.
 REPAIR_HINT = "Run `wmtk data validate` for the whole extent, then `wmtk data repair`."
 MAX_JSON_BYTES = 64 * 2**20
 MAX_STATE_BYTES = 256 * 2**20  # a snapshot or a tag: all parts of a version
@@ -45,89 +45,87 @@ _FAILING = {errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.ETIMEDOUT}
 
 
 def absolute_path(path: str | os.PathLike[str]) -> Path:
-    """The path from the root of the file system, whatever becomes the current folder later.
+    """The absolute path, which stays valid when the current folder changes.
 
     Raises UsageError for a path that no file system can have.
     """
     try:
-        found = Path(path).absolute()
+        absolute = Path(path).absolute()
     except OSError as error:
         raise UsageError(
-            f"{path} is relative to a folder that is gone.", "Change to a folder that exists."
+            f"{path} is relative to a deleted folder.", "Change to a folder that exists."
         ) from error
     try:
-        found.lstat()
+        absolute.lstat()
     except ValueError as error:
         raise UsageError(f"{os.fspath(path)!r} is not a path ({error}).") from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise _impossible(found, error) from error
-    return found
+            raise _invalid_path(absolute, error) from error
+    return absolute
 
 
 def portable_path(path: Path) -> str:
-    """How to record a path: relative below the folder that the program was started in.
+    """A path to store in files: relative if it is inside the folder that the program started in.
 
-    A folder with data and runs can then be moved. Code that changed the folder does not matter.
+    A folder with data and runs can then be moved.
     """
     here = Path.cwd()
     return str(path.relative_to(here) if here == _STARTED and here in path.parents else path)
 
 
-def _impossible(path: Path, error: OSError) -> UsageError:
+def _invalid_path(path: Path, error: OSError) -> UsageError:
     text = str(path)
     if error.errno == errno.ENAMETOOLONG:
-        shown = text if len(text) <= 100 else f"{text[:50]}…{text[-40:]}"
+        excerpt = text if len(text) <= 100 else f"{text[:50]}…{text[-40:]}"
         return UsageError(
-            f"The path {shown} is too long ({len(os.fsencode(text)):,} bytes).",
-            "File systems take 255 bytes a name, some of which wmtk needs for temporary names, "
-            "and 4,095 a path: choose a shorter one.",
+            f"The path {excerpt} is too long ({len(os.fsencode(text)):,} bytes).",
+            "File systems allow 255 bytes per name, some of which wmtk needs for temporary names, "
+            "and 4,095 per path: choose a shorter one.",
         )
     if error.errno == errno.ENOTDIR:
         parent = next((p for p in (path, *path.parents) if p.is_file()), path.parent)
         return UsageError(
-            f"{text} cannot be made: {parent} is not a folder.", "Choose another path."
+            f"{text} cannot be created: {parent} is not a folder.", "Choose another path."
         )
-    return UsageError(f"{text} cannot be made ({error.strerror}).", "Choose another path.")
+    return UsageError(f"{text} cannot be created ({error.strerror}).", "Choose another path.")
 
 
 @contextlib.contextmanager
 def translate_os_errors(root: Path) -> Iterator[None]:
-    """Turn the operating system's refusals of a write into errors that say what to do.
+    """Raise WmtkErrors with hints in the place of OSErrors of failed writes.
 
-    What means something to the code inside (a file that exists, one that is missing in a folder
-    that is still there) stays an OSError.
+    FileExistsError, and FileNotFoundError if `root` exists, are raised unchanged.
     """
     try:
         yield
     except OSError as error:
-        told = _explained(root, error)
-        if told is None:
+        translated = _translated(root, error)
+        if translated is None:
             raise
-        raise told from error
+        raise translated from error
 
 
-def _explained(root: Path, error: OSError) -> WmtkError | None:
+def _translated(root: Path, error: OSError) -> WmtkError | None:
     if error.errno in _FULL:
         return StorageFullError(
-            f"No room left to write to {root} ({error.strerror}).",
-            "Everything acknowledged before is intact. Free some space and run it again.",
+            f"No space left to write to {root} ({error.strerror}).",
+            "All earlier commits are intact. Free some space and run it again.",
             root,
         )
     if error.errno in _READ_ONLY:
         place = next((p for p in (root, *root.parents) if p.exists()), root)
         return ReadOnlyError(
-            f"{root} cannot be written: {place} refuses it ({error.strerror}).",
-            "Check the permissions, or choose a place that can be written.",
+            f"{root} cannot be written: {place} is not writable ({error.strerror}).",
+            "Check the permissions, or choose a writable place.",
             root,
         )
     if error.errno in _IMPOSSIBLE:
-        return _impossible(root, error)
+        return _invalid_path(root, error)
     if error.errno in _FAILING:
         return StorageError(
             f"The storage of {root} failed ({error.strerror}).",
-            "Everything acknowledged before is intact. Check the disk or the network, then run it "
-            "again.",
+            "All earlier commits are intact. Check the disk or the network, then run it again.",
             root,
         )
     if isinstance(error, FileNotFoundError) and not root.exists():
@@ -136,9 +134,10 @@ def _explained(root: Path, error: OSError) -> WmtkError | None:
 
 
 def moved_error(root: Path) -> StorageError:
+    """The error for a dataset or run whose folder does not exist any more."""
     return StorageError(
         f"{root} is gone: it was renamed, moved or removed while it was in use.",
-        "Put it back, or use the new path; what was written until then is in it.",
+        "Move it back, or use the new path; it holds everything written until then.",
         root,
     )
 
@@ -155,15 +154,15 @@ def sync(path: Path) -> None:
 def sync_tree(path: Path) -> None:
     """Make everything below a folder durable.
 
-    At once rather than one after the other: the file system then commits its journal once or
-    twice instead of once per file, which is many times faster on a busy disk.
+    Files are synced in parallel: the file system then commits its journal once or twice instead of
+    once per file, which is many times faster on a busy disk.
     """
     with ThreadPoolExecutor(SYNC_THREADS) as pool:
         list(pool.map(sync, [*path.rglob("*"), path]))
 
 
 def write_file(path: Path, data: bytes, *, durably: bool = True) -> None:
-    """Write a file that nobody looks at yet; its content is durable unless that is put off."""
+    """Create a file with this content, synced if `durably`; its folder is not synced."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         view = memoryview(data)
@@ -176,14 +175,14 @@ def write_file(path: Path, data: bytes, *, durably: bool = True) -> None:
 
 
 def open_to_append(path: Path) -> TextIO:
-    """A text file to add to; no link is followed out of a folder that a stranger has made."""
+    """Open a text file for appending; links and pipes are refused."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         return os.fdopen(os.open(path, flags, 0o644), "a", encoding="utf-8")
     except OSError as error:
         if error.errno not in {errno.ELOOP, errno.ENXIO}:
             raise
-        message = f"{path} is a link or a pipe, not a file to add to."
+        message = f"{path} is a link or a pipe, not a regular file."
         raise DatasetError(
             message, "Put a regular file in its place, or delete it.", path
         ) from error
@@ -194,14 +193,14 @@ def _staging_name(path: Path) -> Path:
 
 
 def remove_staged(folder: Path) -> None:
-    """Delete what kills during `replace_file` left in a folder that no other process writes to."""
+    """Delete temporary files that a killed `replace_file` left; no other process may write."""
     for path in folder.glob(".*.????????"):
         if _STAGED.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Give `path` a new content in one step: a reader sees the old one or the new one."""
+    """Replace the content of a file in one step: readers get the old or the new content."""
     staged = _staging_name(path)
     try:
         write_file(staged, data)
@@ -215,8 +214,8 @@ def replace_file(path: Path, data: bytes) -> None:
 def create_exclusively(path: Path, data: bytes) -> None:
     """Create `path` with its whole content in one step, or raise FileExistsError.
 
-    A hard link to a finished file is the one portable call that does both: it never replaces
-    an existing name, and what it makes visible is complete.
+    A hard link to a complete file is the one portable call that does both: it never replaces an
+    existing name, and the file that appears is complete.
     """
     staged = _staging_name(path)
     try:
@@ -237,14 +236,14 @@ def create_exclusively(path: Path, data: bytes) -> None:
 
 
 def make_folder(folder: Path, target: Path | None = None) -> None:
-    """Make a folder and those above it; `target` is what an error names, if not the folder."""
+    """Create a folder and its parents; errors name `target`, by default the folder."""
     target = target or folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError as error:  # as in /proc, where no folder can be made
         place = next(each for each in target.parents if each.exists())
         raise ReadOnlyError(
-            f"{target} cannot be written: {place} takes no new folder.",
+            f"{target} cannot be written: no folder can be created in {place}.",
             "Choose another place.",
             target,
         ) from error
@@ -252,9 +251,9 @@ def make_folder(folder: Path, target: Path | None = None) -> None:
 
 @contextlib.contextmanager
 def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
-    """A path in a hidden folder beside `target` that takes its place at the end.
+    """A temporary path beside `target`, which is renamed to `target` at the end.
 
-    A failure leaves what was there; a kill leaves also the hidden folder.
+    An exception leaves `target` unchanged; a kill also leaves the temporary folder.
     """
     holder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     with translate_os_errors(target.parent):
@@ -271,15 +270,12 @@ def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
 
 
 def timestamp() -> str:
-    """The time for people to read; nothing is ever ordered by it."""
+    """The current time in UTC as ISO 8601, for display only: nothing is ordered by clocks."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a folder, or whatever else is in its place; a link is not followed.
-
-    Files that vanish meanwhile are fine.
-    """
+    """Delete a folder, a file or a link (not its target); missing files are ignored."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -288,10 +284,9 @@ def remove_tree(path: Path) -> None:
 
 
 class FolderLock:
-    """A lock on a folder; it ends with the process, killed or not.
+    """A lock (`flock`) on a folder, released at the latest when the process ends.
 
-    Entering says whether it was granted, which it always is to those who wait. An object rather
-    than a generator, so that one that is never left goes quietly when Python ends.
+    `with FolderLock(…) as granted` yields whether the lock was granted; with `wait` it always is.
     """
 
     def __init__(self, path: Path, *, exclusive: bool, wait: bool = False) -> None:
@@ -333,7 +328,7 @@ def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify_checksum(document: Any, path: Path) -> dict[str, Any]:
-    """The document without its checksum, which must be right."""
+    """The document without its checksum; raises CorruptDatasetError unless it is correct."""
     if not isinstance(document, dict):
         raise CorruptDatasetError(f"{path} is not a JSON object.", REPAIR_HINT, path)
     content = {key: value for key, value in document.items() if key != "checksum"}
@@ -347,14 +342,14 @@ def verify_checksum(document: Any, path: Path) -> dict[str, Any]:
 
 
 def json_bytes(document: dict[str, Any], *, indent: int | None = None) -> bytes:
-    # Python's encoder is ten times slower with an indent: only for what is written once.
+    # Python's encoder is ten times slower with an indent: only for files that are written once.
     return json.dumps(document, indent=indent, allow_nan=False).encode() + b"\n"
 
 
 def open_regular(path: Path) -> int:
-    """A descriptor to read a file of a dataset; links, folders and devices are refused."""
+    """A descriptor to read a regular file; links, folders and devices are refused."""
     try:
-        # Without waiting: a pipe would have us wait for ever.
+        # O_NONBLOCK: opening a pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno in _UNREADABLE:
@@ -416,6 +411,6 @@ def parse_json(data: bytes, path: Path) -> Any:
 
 
 def attributes_in(document: Any) -> Any:
-    """What a zarr.json holds for wmtk, or None."""
+    """The `wmtk` attributes of a zarr.json, or None."""
     attributes = document.get("attributes") if isinstance(document, dict) else None
     return attributes.get("wmtk") if isinstance(attributes, dict) else None

@@ -1,4 +1,4 @@
-"""Decoded chunks in memory, at most as many bytes as allowed, the least recently used go first."""
+"""`ChunkCache`: decoded chunks in memory, least recently used ones are dropped first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 Key = tuple[str, str, int]  # part, array, number of the chunk
-MAX_MARKS = 100_000  # of chunks that were used once: a few megabytes
+MAX_MARKS = 100_000  # of chunks used once: a few megabytes
 
 
 class ChunkCache:
@@ -28,13 +28,13 @@ class ChunkCache:
     def get(
         self, key: Key, load: Callable[[], NDArray[Any]], *, at_once: bool = True
     ) -> NDArray[Any]:
-        """The chunk under `key`, loaded if need be; kept `at_once` or from its second use on.
+        """The chunk of `key`, loaded if it is missing.
 
-        Of a dataset much larger than the budget most chunks are not used again soon, and filling
-        fresh memory with one takes as long as decoding it.
+        It is stored `at_once`, or else at its second use: with a dataset much larger than the
+        budget most chunks are not used again soon, and storing one takes as long as decoding it.
 
-        Two threads that miss the same chunk at once both load it: decoding twice is cheaper
-        than a lock held while decoding.
+        Two threads that miss the same chunk both load it, which is cheaper than a lock during
+        decoding.
         """
         with self._lock:
             chunk = self._chunks.get(key)
@@ -43,10 +43,10 @@ class ChunkCache:
                 self.hits += 1
                 return chunk
             self.misses += 1
-            keep = at_once or self._used_before(key)
+            store = at_once or self._used_before(key)
         chunk = load()
         chunk.setflags(write=False)
-        if not keep:
+        if not store:
             return chunk
         with self._lock:
             if key not in self._chunks and chunk.nbytes <= self.budget:
@@ -58,7 +58,7 @@ class ChunkCache:
         return chunk
 
     def _used_before(self, key: Key) -> bool:
-        """Whether this is not the first time; what was long ago may be forgotten."""
+        """Whether the key was used before; forgets all keys after MAX_MARKS."""
         mark = hash(key)
         if mark in self._used_once:
             return True
@@ -68,7 +68,7 @@ class ChunkCache:
         return False
 
     def drop_parts(self, parts: Set[str]) -> None:
-        """Forget the chunks of parts that are gone."""
+        """Drop the chunks of these parts."""
         with self._lock:
             for key in [key for key in self._chunks if key[0] in parts]:
                 self.bytes -= self._chunks.pop(key).nbytes

@@ -1,9 +1,9 @@
 """The commit log: which parts make up each version of a dataset.
 
-A commit is one file, `log/<version>.json`, created exclusively and complete in one step; it is
-written last, so a part that no record names does not exist for readers. Every so often the whole
-state is written as `log/<version>.snapshot.json` and records that two snapshots cover are
-deleted: opening stays quick and the folder small however long a dataset lives.
+A commit is one file, `log/<version>.json`, created exclusively and complete in one step. It is
+written last: readers ignore parts that no record names. From time to time the whole state is
+written as `log/<version>.snapshot.json`, and records that two snapshots cover are deleted, which
+bounds the size of the folder and the time to open a dataset.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Version = Annotated[int, Field(ge=0)]
 
 
 class Totals(Document):
-    """How much a list of parts holds: what was left out of the list shows."""
+    """Sizes of a list of parts; a list with missing entries does not match them."""
 
     parts: Count
     episodes: Count
@@ -55,16 +55,16 @@ def require_consistent(
     parts: Sequence[PartEntry], totals: Totals | None = None, next_episode: int = MAX_EPISODES
 ) -> None:
     """Raise ValueError unless these can be the parts of one version, in order."""
-    following = 0
+    stop = 0
     for entry in parts:
-        if entry.first < following:
+        if entry.first < stop:
             raise ValueError(
                 f"the episodes of {entry.part} begin at number {entry.first}, though "
-                f"the part before it ends at {following}"
+                f"the part before it ends at {stop}"
             )
-        following = entry.stop
-    if following > next_episode:
-        raise ValueError(f"episodes up to number {following}, but next_episode is {next_episode}")
+        stop = entry.stop
+    if stop > next_episode:
+        raise ValueError(f"episodes up to number {stop}, but next_episode is {next_episode}")
     if len({entry.part for entry in parts}) < len(parts):
         raise ValueError("a part is named twice")
     if totals is not None and totals != Totals.of(parts):
@@ -91,15 +91,15 @@ class LogRecord(Document):
         return state.apply(self.version, self.add, self.remove)
 
     def _contradiction(self, state: DatasetState) -> str:
-        """What is impossible about the commit; empty if nothing is."""
-        gone = frozenset(self.remove)
-        if len(gone) < len(self.remove):
+        """Why the commit cannot follow `state`; empty if it can."""
+        removed = frozenset(self.remove)
+        if len(removed) < len(self.remove):
             return "a part is removed twice"
-        following = state.next_episode
+        next_episode = state.next_episode
         for entry in self.add:
-            if not 0 <= entry.first <= following:
-                return "the number of an episode was not given out"
-            following = max(following, entry.stop)
+            if not 0 <= entry.first <= next_episode:
+                return "an episode has a number that was never assigned"
+            next_episode = max(next_episode, entry.stop)
         if self.why in ("append", "evict"):
             if bool(self.add) != (self.why == "append") or not (self.add or self.remove):
                 return f"{len(self.add)} parts are added"
@@ -107,7 +107,7 @@ class LogRecord(Document):
             stops = [entry.stop for entry in self.add]
             if firsts != [state.next_episode, *stops][: len(firsts)]:
                 return f"the next episode has the number {state.next_episode}"
-            if gone != {entry.part for entry in state.parts[: len(gone)]}:
+            if removed != {entry.part for entry in state.parts[: len(removed)]}:
                 return "the parts that are removed are not the oldest"
         if self.why == "cut":
             oldest = state.parts[:1]
@@ -117,8 +117,8 @@ class LogRecord(Document):
             if left[0] <= whole[0] or left != _without(whole, left[0] - whole[0]):
                 return "the part that is cut does not hold the last of the same episodes"
         if self.why == "compact":
-            sources = [entry for entry in state.parts if entry.part in gone]
-            if len(self.add) != 1 or len(sources) < max(1, len(gone)):
+            sources = [entry for entry in state.parts if entry.part in removed]
+            if len(self.add) != 1 or len(sources) < max(1, len(removed)):
                 return "the parts that are joined are not there"
             if _joined(sources) != _joined(self.add):
                 return "the joined part does not hold the same episodes"
@@ -149,7 +149,7 @@ class Snapshot(Document):
     totals: Totals | None = None  # older snapshots have none
 
     @model_validator(mode="after")
-    def _is_possible(self) -> Self:
+    def _check_consistency(self) -> Self:
         require_consistent(self.parts, self.totals, self.next_episode)
         if not frozenset(self.removed).isdisjoint(entry.part for entry in self.parts):
             raise ValueError("a part is both there and removed")
@@ -189,8 +189,8 @@ class DatasetState:
     def parts_of_lost_versions(self, present: Iterable[str]) -> list[str]:
         """Parts on disk that prove that records after this version are lost.
 
-        A part is named by the version after the one that its writer knew, so that one of more
-        than the next version and of no record belongs to a part of the log that is not there.
+        The name of a part has the version after the newest one at the time of writing. A part of
+        a version beyond the next one that no record names belongs to a missing end of the log.
         """
         return [name for name in self.orphans(present) if part_version(name) > self.version + 1]
 
@@ -200,17 +200,18 @@ class DatasetState:
         return sorted(name for name in present if name not in known and PART_ID.fullmatch(name))
 
     def apply(self, version: int, add: Iterable[PartEntry], remove: Iterable[str]) -> DatasetState:
-        gone = frozenset(remove)
-        kept = [entry for entry in self.parts if entry.part not in gone]
+        """The state after a commit."""
+        removed = frozenset(remove)
         added = list(add)
-        parts = sorted(kept + added, key=lambda entry: entry.first)
-        following = max([self.next_episode, *[entry.stop for entry in added]])
-        return DatasetState(version, tuple(parts), self.removed | gone, following)
+        parts = [entry for entry in self.parts if entry.part not in removed] + added
+        parts.sort(key=lambda entry: entry.first)
+        next_episode = max([self.next_episode, *[entry.stop for entry in added]])
+        return DatasetState(version, tuple(parts), self.removed | removed, next_episode)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What a commit does. `why` is for people: append, evict, compact, repair, …"""
+    """The parts that a commit adds and removes; `why` is its kind: append, evict, compact, …"""
 
     why: str
     add: tuple[PartEntry, ...] = ()
@@ -257,13 +258,13 @@ class CommitLog:
             try:
                 return self._read(since, upto)
             except FileNotFoundError as error:
-                # A writer pruned between our listing and our reading: list again.
+                # A writer deleted records after the folder was listed: list it again.
                 if not self.root.exists():
                     raise atomic.moved_error(self.root) from error
                 if attempt == 4:
                     path = Path(error.filename)
                     raise CorruptDatasetError(
-                        f"{path} is missing, or a later snapshot that stands for it.", _HINT, path
+                        f"{path} is missing, or a later snapshot that replaces it.", _HINT, path
                     ) from error
         raise AssertionError("unreachable")
 
@@ -300,9 +301,9 @@ class CommitLog:
         return parse_log_file(Snapshot, self.snapshot_path(version), version).state()
 
     def require_unnamed(self, state: DatasetState, orphans: Collection[str]) -> None:
-        """Raise if parts on disk that a snapshot left out are in the files before it.
+        """Raise if an earlier file of the log names parts that a later snapshot leaves out.
 
-        They are of a writer that died before its commit if no record names them.
+        Parts that no file names belong to a writer that was killed before its commit.
         """
         records, snapshots = self._listing()
         named: dict[str, Path] = {}
@@ -333,10 +334,10 @@ class CommitLog:
     def commit(
         self, state: DatasetState, plan: Callable[[DatasetState], Commit | None]
     ) -> DatasetState:
-        """Commit what `plan` makes of the newest state; None means that nothing is to be done.
+        """Commit what `plan` returns for the newest state; None means no commit.
 
-        On a lost race the log is read again and `plan` is asked again: it must check that what
-        it removes is still there.
+        If another process commits the same version first, the log is read and `plan` called
+        again: it must check that the parts it removes are still live.
         """
         while True:
             state = self.read(since=state)
@@ -365,10 +366,10 @@ class CommitLog:
             return state.apply(version, add, change.remove)
 
     def _was_overtaken(self, version: int, add: Iterable[PartEntry], remove: Iterable[str]) -> bool:
-        """Whether a record that was just created came too late to count.
+        """Whether a new record is ignored because a snapshot already covers its version.
 
-        A writer may be held up between reading the log and creating its record for so long that
-        others commit the same version, and snapshots replace that record: its name is free then.
+        Between reading the log and creating the record other processes may commit the same version
+        and replace its record by snapshots, which frees the name.
         """
         _, snapshots = self._listing()
         if not snapshots or snapshots[-1] < version:
@@ -382,9 +383,9 @@ class CommitLog:
         return (self.root / "parts" / part).exists()
 
     def snapshot_if_due(self, state: DatasetState) -> DatasetState:
-        """Write a snapshot when many records have piled up, and drop what two snapshots cover.
+        """Write a snapshot once there are many records after the last one.
 
-        The interval grows with the number of parts, so that the cost per commit does not.
+        The interval grows with the number of parts, which bounds the cost per commit.
         """
         _, snapshots = self._listing()
         newest = snapshots[-1] if snapshots else 0
@@ -393,9 +394,9 @@ class CommitLog:
         return self.snapshot(state)
 
     def snapshot(self, state: DatasetState) -> DatasetState:
-        """Write the state as a snapshot and delete the records and snapshots it makes needless."""
-        kept = [name for name in state.removed if self._has_files(name)]
-        state = replace(state, removed=frozenset(kept))
+        """Write the state as a snapshot and delete records and snapshots that two others cover."""
+        on_disk = [name for name in state.removed if self._has_files(name)]
+        state = replace(state, removed=frozenset(on_disk))
         document = atomic.with_checksum(Snapshot.of(state).model_dump())
         with atomic.translate_os_errors(self.root):
             atomic.replace_file(self.snapshot_path(state.version), atomic.json_bytes(document))
@@ -410,12 +411,12 @@ class CommitLog:
         return state
 
 
-def _numbered(entries: Iterable[PartEntry], following: int) -> tuple[PartEntry, ...]:
-    """The entries with a number given to those that are new."""
+def _numbered(entries: Iterable[PartEntry], next_episode: int) -> tuple[PartEntry, ...]:
+    """The entries, with consecutive episode numbers assigned to new ones."""
     numbered = []
     for entry in entries:
         if entry.first < 0:
-            entry = entry.numbered(following)
-            following += len(entry.ids)
+            entry = entry.numbered(next_episode)
+            next_episode += len(entry.ids)
         numbered.append(entry)
     return tuple(numbered)

@@ -1,4 +1,4 @@
-"""Joining small parts into large ones: fewer files, better compression, the same episodes."""
+"""Join small parts into large ones: fewer files, better compression, the same episodes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ TARGET_BYTES = 256 * 2**20  # decoded
 
 
 def target_steps(capacity: int | None, row_bytes: int) -> int:
-    """How large a part should get.
+    """Steps of a compacted part.
 
-    Parts are evicted whole, so a small capacity wants small parts; joining decodes them whole, so
-    large rows do too.
+    Parts are evicted as a whole and decoded as a whole when they are joined: they are smaller for
+    small capacities and for large rows.
     """
     steps = min(TARGET_STEPS, TARGET_BYTES // row_bytes)
     return max(1, steps if capacity is None else min(steps, capacity // 16))
 
 
 def split(episodes: Sequence[Episode], target: int) -> Iterator[list[Episode]]:
-    """The episodes in order, in groups that reach `target` steps at their last episode."""
+    """Split episodes, in order, into groups of `target` steps or a little more."""
     group: list[Episode] = []
     for episode in episodes:
         group.append(episode)
@@ -74,10 +74,10 @@ def join(
     *,
     evicted: int = 0,
 ) -> DatasetState:
-    """Replace a run of parts by one part with the same episodes, which the caller has read.
+    """Replace neighboring parts by one part with the same episodes, which the caller has read.
 
-    The first `evicted` episodes of the run are left out for good. If another process evicted or
-    compacted one of them meanwhile, the new part is given up.
+    The first `evicted` episodes are removed from the dataset. Nothing is committed if another
+    process has evicted or compacted one of the parts.
     """
     joined = write_part(root, new_part_id(state.version), schema, episodes, COMPACT_LEVEL)
     joined = joined.numbered(run[0].first + evicted)
@@ -95,13 +95,13 @@ def join(
         discard_uncommitted(root, log, joined.part)
         raise
     if joined.part not in after.live:
-        # Marked as removed in memory only, so that the caller's clean-up deletes the files.
+        # Removed in memory only, so that the caller's housekeeping deletes the files.
         return replace(after, removed=after.removed | {joined.part})
     return after
 
 
 def discard_uncommitted(root: Path, log: CommitLog, part: str) -> None:
-    """Give back the room of a part whose commit failed, unless the commit did come about."""
+    """Delete a part whose commit raised, unless the commit has succeeded all the same."""
     with contextlib.suppress(DatasetError, OSError):
         state = log.read()
         if part not in state.live | state.removed:

@@ -1,4 +1,4 @@
-"""The dataset's own description: the attributes of the root group."""
+"""The header of a dataset: schema, task and settings in the attributes of the root group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wmtk.errors import (
 
 FORMAT = 1
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-_COPY = "The dataset is damaged or was not made by wmtk; copy it again."
+_COPY = "The dataset is damaged or was not written by wmtk; copy it again."
 _STAGED = ".zarr.json."  # prefix of the temporary name of zarr.json
 QUARANTINE = "quarantine"
 # Folders without zarr data have the metadata of an empty array, so that zarr-python lists the
@@ -42,7 +42,7 @@ def write_header(
     capacity: int | None,
     attributes: Mapping[str, Any],
 ) -> None:
-    """Make an empty dataset; the root's zarr.json, which makes the folder one, comes last."""
+    """Create an empty dataset; the root's zarr.json is written last."""
     header = {
         "format": FORMAT,
         "id": uuid.uuid4().hex,
@@ -59,7 +59,7 @@ def write_header(
             atomic.create_exclusively(root / "zarr.json", header_bytes(header, indent=1))
     except FileExistsError as error:
         raise DatasetError(
-            f"{root} was created by another process meanwhile.",
+            f"{root} was created by another process at the same time.",
             "Open the dataset to append to it, or choose another path.",
             root,
         ) from error
@@ -86,7 +86,7 @@ def folder_metadata(name: str) -> dict[str, Any]:
 
 
 def is_vacant(root: Path) -> bool:
-    """Whether a dataset can be made here: nothing, or what a creation that was killed left."""
+    """Whether a dataset can be created here: nothing exists, or a killed creation's files."""
     if not root.is_dir():
         return not root.exists()
     for path in root.iterdir():
@@ -154,14 +154,14 @@ def read_header(root: Path) -> dict[str, Any]:
 def load_header(root: Path) -> dict[str, Any]:
     """The header from the root's zarr.json, whatever the state of the rest of the dataset."""
     path = root / "zarr.json"
-    nothing = "Give the path of a dataset folder; `wmtk data list` shows those below a folder."
+    hint = "Pass the path of a dataset folder; `wmtk data list` lists those below a folder."
     if (root / "run.json").is_file():
-        played = root / "replay.zarr"
-        nothing = "It is a run directory. " + (
-            f"The episodes that it played are {played}." if played.is_dir() else "Give its data."
+        replay = root / "replay.zarr"
+        hint = "It is a run directory. " + (
+            f"Its episodes are in {replay}." if replay.is_dir() else "Pass its dataset."
         )
     if not root.is_dir():
-        raise NotADatasetError(f"{root} is not a folder.", nothing, root)
+        raise NotADatasetError(f"{root} is not a folder.", hint, root)
     if (root / ".zgroup").exists() or (root / ".zarray").exists():
         raise NotADatasetError(
             f"{root} is a zarr v2 store, not a wmtk dataset.",
@@ -171,7 +171,7 @@ def load_header(root: Path) -> dict[str, Any]:
     try:
         document = atomic.parse_json(atomic.read_bytes(path), path)
     except FileNotFoundError as error:
-        raise NotADatasetError(f"{root} holds no dataset: no zarr.json.", nothing, root) from error
+        raise NotADatasetError(f"{root} holds no dataset: no zarr.json.", hint, root) from error
     stored = atomic.attributes_in(document)
     if not isinstance(stored, dict):
         raise NotADatasetError(

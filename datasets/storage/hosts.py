@@ -1,8 +1,8 @@
-"""Which machine may write to a dataset, where the locks of one do not hold for another.
+"""Exclusive writing by one machine, for file systems whose locks do not span machines.
 
-On a local file system `flock` keeps writers apart. Over a network it may be local to each machine,
-so that one machine at a time may write: `tmp/owner.json` names it. It is never taken away by age,
-as clocks differ: the machine that wrote it gives it back, or `take_over` does on request.
+On a local file system `flock` excludes other writers. On a network file system it may be local to
+each machine, so that one machine at a time may write: `tmp/owner.json` names it. The file does not
+expire, as clocks differ: the machine that wrote it deletes it, or `take_over` replaces it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NETWORK = {
     0x517B: "SMB",
     0xFE534D42: "SMB",
     0xFF534D42: "CIFS",
-    0x65735546: "FUSE",  # sshfs and others; those that are local cannot be told apart
+    0x65735546: "FUSE",  # sshfs and others, also local ones, which statfs does not distinguish
     0x0BD00BD0: "Lustre",
     0x47504653: "GPFS",
     0x00C36400: "CephFS",
@@ -47,26 +47,26 @@ NETWORK = {
     0x6A656A63: "virtiofs",
 }
 OWNER, WRITER = "owner.json", "writer-"
-PATIENCE = 2.0  # seconds: how long another process may take to give the dataset back
+PATIENCE = 2.0  # seconds that another process may take to release the dataset
 _SEPARATOR = "@"
 
 
 class Host(NamedTuple):
-    """A machine since it was started."""
+    """A machine since its last start."""
 
     name: str
-    machine: str  # stays the same when it is restarted; empty if not known
-    boot: str  # another one each time; processes with the same one see each other's locks
+    machine: str  # constant over restarts; empty if unknown
+    boot: str  # differs after each restart; processes with the same one share locks
 
 
 class Owner(Document):
-    """`tmp/owner.json`: the machine that may write."""
+    """`tmp/owner.json`: the machine that has the dataset open for writing."""
 
     host: str
     machine: str
     boot: str
     process: int
-    since: str  # for people to read
+    since: str  # for display
 
 
 @functools.cache
@@ -85,7 +85,7 @@ def _first_line(path: str) -> str:
 
 
 def network_name(path: Path) -> str | None:
-    """What kind of network file system a folder is on; None if it is on a local one."""
+    """The kind of network file system that a folder is on; None on a local one."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None, use_errno=True)
@@ -95,22 +95,22 @@ def network_name(path: Path) -> str | None:
     return NETWORK.get(buffer[0] & 0xFFFFFFFF)
 
 
-# --- names of what is half-written ------------------------------------------------------------
+# --- names of incomplete parts ---------------------------------------------------------------
 
 
 def staging_name(part: str) -> str:
-    """The name of a part while it is written: it says by which process of which machine."""
+    """The name of a part while it is written, with the machine and process of the writer."""
     host = this_host()
     return f"{part}{_SEPARATOR}{host.name}.{host.boot}.{os.getpid()}"
 
 
 def part_of(name: str) -> str:
-    """The part that a folder of half-written data is of."""
+    """The part of a staging folder."""
     return name.partition(_SEPARATOR)[0]
 
 
 def may_clean(folder: Path) -> bool:
-    """Whether a folder is half-written data, and its lock tells if the writer is alive."""
+    """Whether a folder is an incomplete part whose lock is free if the writer was killed."""
     if folder.name.startswith(WRITER):
         return False
     boot = folder.name.rpartition(_SEPARATOR)[2].split(".")[1:2]
@@ -120,28 +120,28 @@ def may_clean(folder: Path) -> bool:
 # --- one machine at a time --------------------------------------------------------------------
 
 
-def announce(root: Path, stack: contextlib.ExitStack, *, alone: bool = False) -> None:
-    """Until the stack is left: share the lock of writers, on the machine that may write.
+def lock_for_writing(root: Path, stack: contextlib.ExitStack, *, alone: bool = False) -> None:
+    """Hold the writers' lock until the stack is closed, shared or with `alone` exclusively.
 
-    With `alone`, for a repair, no other process has the lock meanwhile. Raises if it is not
-    granted, or if another machine writes to the dataset.
+    Raises DatasetError if the lock is not granted, OtherHostError if another machine has the
+    dataset open for writing.
     """
     over_network = network_name(root) is not None
     until = time.monotonic() + (PATIENCE if over_network else 0)
     if over_network:
-        stack.callback(_give_back, root)
+        stack.callback(_release_ownership, root)
     while not stack.enter_context(atomic.FolderLock(root / "tmp", exclusive=alone)):
         if time.monotonic() >= until:
             if alone:
                 raise open_for_writing_error(root)
             raise DatasetError(
                 f"{root} is being repaired by another process.",
-                "Wait until it has finished.",
+                "Wait until the repair has finished.",
                 root,
             )
         time.sleep(0.05)
     if over_network:
-        _claim(root)
+        _take_ownership(root)
 
 
 def open_for_writing_error(root: Path) -> DatasetError:
@@ -153,16 +153,16 @@ def open_for_writing_error(root: Path) -> DatasetError:
 
 
 def require_ownership(root: Path) -> None:
-    """Raise if another machine took the dataset over since this one began to write."""
+    """Raise OtherHostError if another machine has taken the dataset over."""
     if network_name(root) is None:
         return
     owner = owner_of(root)
     if owner is None or owner.boot != this_host().boot:
-        raise _refusal(root, owner, "was taken over by")
+        raise _other_host_error(root, owner, "was taken over by")
 
 
 def owner_of(root: Path) -> Owner | None:
-    """The machine that may write to a dataset on a network file system."""
+    """The machine that has a dataset on a network file system open for writing."""
     path = root / "tmp" / OWNER
     try:
         data = atomic.read_bytes(path)
@@ -176,7 +176,7 @@ def owner_of(root: Path) -> Owner | None:
 
 
 def take_over(root: Path) -> None:
-    """Let this machine write; another one that still does is refused from its next commit on."""
+    """Make this machine the owner; commits of the former owner raise OtherHostError."""
     with atomic.translate_os_errors(root):
         atomic.replace_file(root / "tmp" / OWNER, _record())
 
@@ -193,7 +193,7 @@ def _record() -> bytes:
     return atomic.json_bytes(atomic.with_checksum(owner.model_dump()))
 
 
-def _claim(root: Path) -> None:
+def _take_ownership(root: Path) -> None:
     here = this_host()
     while True:
         with contextlib.suppress(FileExistsError):
@@ -201,30 +201,30 @@ def _claim(root: Path) -> None:
             return
         owner = owner_of(root)
         if owner is None:
-            continue  # it was given back meanwhile
+            continue  # its owner has released it
         if owner.boot == here.boot:
             return
         if here.machine and (owner.host, owner.machine) == (here.name, here.machine):
-            take_over(root)  # this machine was started again since: that writer is dead
+            take_over(root)  # the writer ended with the restart of this machine
             return
-        raise _refusal(root, owner, "is written to by")
+        raise _other_host_error(root, owner, "is written to by")
 
 
-def _refusal(root: Path, owner: Owner | None, what: str) -> OtherHostError:
+def _other_host_error(root: Path, owner: Owner | None, what: str) -> OtherHostError:
     by = "another machine"
     if owner is not None:
         by = f"the machine {owner.host} (process {owner.process}, since {owner.since})"
     return OtherHostError(
         f"{root} is on a network file system ({network_name(root)}) and {what} {by}.",
-        "There locks do not hold between machines, so that one at a time may write: let one writer "
-        "collect for all, or collect into a dataset for each machine and join them with `wmtk data "
-        f"merge`. If that machine crashed: wmtk data takeover {shlex.quote(str(root))}",
+        "Locks there do not span machines, so that one at a time may write: collect on one "
+        "machine, or into one dataset per machine and join them with `wmtk data merge`. If that "
+        f"machine crashed: wmtk data takeover {shlex.quote(str(root))}",
         root,
     )
 
 
-def _give_back(root: Path) -> None:
-    """Let other machines write, unless another process of this one still does."""
+def _release_ownership(root: Path) -> None:
+    """Delete the owner file unless another process of this machine has the dataset open."""
     with (
         contextlib.suppress(DatasetError, OSError),
         atomic.FolderLock(root / "tmp", exclusive=True) as alone,
@@ -234,11 +234,11 @@ def _give_back(root: Path) -> None:
             (root / "tmp" / OWNER).unlink()
 
 
-# --- writers that play at the same time -------------------------------------------------------
+# --- numbers of concurrent writers ------------------------------------------------------------
 
 
 def writer_number(root: Path, stack: contextlib.ExitStack) -> int:
-    """The least number that no other writer has; it is kept until the stack is left."""
+    """The least number without a writer, reserved until the stack is closed."""
     number = 0
     while True:
         path = root / "tmp" / f"{WRITER}{number}"

@@ -1,4 +1,4 @@
-"""Which parts a dataset has when it is opened, and that they are there; removing empty ones."""
+"""The state of a dataset when it is opened: the parts of a version, which must all be on disk."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from wmtk.datasets.storage import atomic, retention
 from wmtk.datasets.storage.commit_log import CommitLog, DatasetState
 from wmtk.errors import CorruptDatasetError, DatasetError, EvictedError
 
-SHOWN = 10  # missing parts that are named
+MAX_LISTED = 10  # missing parts in an error message
 
 
 def newest_state(root: Path) -> DatasetState:
-    """The newest version, all of whose parts are there."""
+    """The newest version; raises CorruptDatasetError if parts of it are missing."""
     log = CommitLog(root)
     state = log.read()
     while True:
         present = set(os.listdir(root / "parts"))
         missing = _missing(state, present)
-        unheard = state.parts_of_lost_versions(present)
-        if not missing and not unheard:
+        later = state.parts_of_lost_versions(present)
+        if not missing and not later:
             if orphans := state.orphans(present):
                 log.require_unnamed(state, orphans)
             return state
         newest = log.read()
         if newest.version == state.version:
             break
-        state = newest  # there were commits between our reading and our listing
+        state = newest  # another process has committed since the log was read
     if missing:
         raise _incomplete(root, state, missing)
     raise CorruptDatasetError(
-        f"The log of {root} ends at version {state.version}, but parts/{unheard[0]} is of a later "
+        f"The log of {root} ends at version {state.version}, but parts/{later[0]} is of a later "
         "one: records are missing.",
-        "Copy the dataset again, or run `wmtk data repair` to take in what is there.",
+        "Copy the dataset again, or run `wmtk data repair` to add the parts that are there.",
         root / "log",
     )
 
 
 def remove_if_empty(root: Path) -> bool:
-    """Remove a dataset into which nothing was ever committed, unless it is open for writing."""
+    """Delete a dataset without any commit, unless another process has it open for writing."""
     with (
         contextlib.suppress(DatasetError, OSError),
         atomic.FolderLock(root / "tmp", exclusive=True) as granted,
     ):
         if granted and CommitLog(root).read().version == 0:
-            (root / "zarr.json").unlink()  # first: what a kill leaves is then vacant
+            (root / "zarr.json").unlink()  # first: a kill leaves a vacant folder
             atomic.remove_tree(root)
             return True
     return False
 
 
 def past_state(root: Path, version: int | None, tag: str | None) -> DatasetState:
-    """An earlier version by tag or by number, all of whose parts are still there."""
+    """An earlier version, by tag or by number; raises EvictedError if parts are deleted."""
     if tag is not None:
-        found = retention.read_tag(root, tag)
-        state = DatasetState(found.version, found.parts)
+        named = retention.read_tag(root, tag)
+        state = DatasetState(named.version, named.parts)
     else:
         state = CommitLog(root).read(upto=version)
     missing = _missing(state, set(os.listdir(root / "parts")))
@@ -67,7 +67,7 @@ def past_state(root: Path, version: int | None, tag: str | None) -> DatasetState
         raise EvictedError(
             f"{len(missing)} parts of version {state.version} of {root} were evicted or compacted "
             "since.",
-            "Open the newest version; a tag keeps one from now on.",
+            "Open the newest version. To keep a version, tag it.",
             root,
         )
     raise _incomplete(root, state, missing)
@@ -78,11 +78,11 @@ def _missing(state: DatasetState, present: Collection[str]) -> list[str]:
 
 
 def _incomplete(root: Path, state: DatasetState, missing: list[str]) -> CorruptDatasetError:
-    shown = "\n".join(f"  parts/{name}" for name in missing[:SHOWN])
-    more = f"\n  and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+    names = "\n".join(f"  parts/{name}" for name in missing[:MAX_LISTED])
+    more = f"\n  and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
     return CorruptDatasetError(
         f"{root} is incomplete: {len(missing)} of {len(state.parts)} parts of version "
-        f"{state.version} are missing:\n{shown}{more}",
-        "Copy the dataset again, or run `wmtk data repair` to go on with what is there.",
+        f"{state.version} are missing:\n{names}{more}",
+        "Copy the dataset again, or run `wmtk data repair` to continue without them.",
         root,
     )

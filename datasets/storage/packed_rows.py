@@ -1,4 +1,4 @@
-"""The rows of one array of a long episode, compressed while the episode is played."""
+"""`PackedRows`: the rows of one array of a long episode, compressed while it is collected."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from wmtk.spaces import ArraySpec
 
-BLOCK_BYTES = 8 * 2**20  # what is held uncompressed of each array
+BLOCK_BYTES = 8 * 2**20  # uncompressed rows per array
 ROW_OVERHEAD = 128  # bytes that a row costs as an object of its own
 LEVEL = 3  # of zstd
 
 
 class PackedRows:
-    """Reads like an array (rows, …): length, shape, dtype, rows and slices.
+    """Compressed rows with the interface of an array (rows, …): len, shape, dtype, indexing.
 
-    `np.asarray` decompresses all of it, `blocks` a part at a time.
+    `np.asarray` decompresses all rows, `blocks` one block at a time.
     """
 
     def __init__(self, spec: ArraySpec) -> None:
@@ -75,7 +75,7 @@ class PackedRows:
 
 
 class RowBuffer:
-    """Takes the rows of one array as they come; what gets long is compressed."""
+    """Collects the rows of one array; full blocks are compressed."""
 
     def __init__(self, spec: ArraySpec) -> None:
         self._spec = spec
@@ -98,7 +98,7 @@ class RowBuffer:
         return np.asarray(self._pending, self._spec.dtype).reshape(shape)
 
     def rows(self) -> Any:
-        """All rows: an array or, if there are many, PackedRows."""
+        """All rows: an array, or PackedRows once a block was filled."""
         if self._packed is None:
             return self._stacked()
         if self._pending:
@@ -107,7 +107,7 @@ class RowBuffer:
 
 
 def blocks_of(rows: Any) -> Iterator[NDArray[Any]]:
-    """The rows of an array or of PackedRows, in order, a part at a time."""
+    """The rows of an array or of PackedRows, in order, one block at a time."""
     if isinstance(rows, PackedRows):
         yield from rows.blocks()
     else:

@@ -1,4 +1,4 @@
-"""A part: whole episodes in one immutable folder of zarr arrays."""
+"""Parts: immutable folders of zarr arrays that hold whole episodes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PART_ID = re.compile(r"p[0-9]{8,64}-[0-9a-f]{8}")
 MAX_PART_ROWS = 2**31
 MAX_ARRAY_BYTES = 2**40  # of one array of a part, decoded
 MAX_EPISODES = 2**62  # numbers stay within int64
-WHOLE = -1  # in the place of a chunk number: the array as a whole
+WHOLE = -1  # the cache key of whole arrays, in the place of a chunk number
 
 PartId = Annotated[str, Field(pattern=f"^{PART_ID.pattern}$")]
 EpisodeId = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
@@ -45,21 +45,21 @@ Count = Annotated[int, Field(ge=0, lt=MAX_EPISODES)]
 
 
 class PartEntry(Document):
-    """What the commit log says of a part: enough to choose windows without opening it."""
+    """A part in the commit log: enough to draw windows without opening the part."""
 
     part: PartId
-    # The number of its first episode, counted over all that were ever committed. Compaction
-    # hands it on, so that episodes keep their numbers and their order. −1 until committed.
+    # The number of its first episode, counted over all episodes ever committed. Compacted parts
+    # get that of their first source: episodes keep their numbers and order. −1 until committed.
     first: Annotated[int, Field(ge=-1, lt=MAX_EPISODES)]
     bytes: Count  # of all files
-    digest: str  # sha256 of the part's zarr.json, which has the checksums of everything else
+    digest: str  # SHA-256 of the part's zarr.json, which has the checksums of all other files
     ids: Annotated[Items[EpisodeId], Field(min_length=1)]
     lengths: Items[Length]  # in steps; an episode has one row more
     returns: Items[float]
     ends: Items[Annotated[int, Field(ge=0, le=3)]]  # 1 terminated, 2 truncated, 3 both, 0 cut
 
     @model_validator(mode="after")
-    def _is_possible(self) -> Self:
+    def _check_consistency(self) -> Self:
         if not len(self.ids) == len(self.lengths) == len(self.returns) == len(self.ends):
             raise ValueError("columns of different lengths")
         if self.rows > MAX_PART_ROWS:
@@ -98,7 +98,7 @@ class EpisodeRow(Document):
 
 
 class PartAttributes(Document):
-    """A part's own description: its episodes, who made them, the checksums of its files."""
+    """The attributes of a part: its episodes, their provenance, the checksums of its files."""
 
     part: PartId
     created: Text
@@ -107,7 +107,7 @@ class PartAttributes(Document):
     arrays: dict[str, ArrayRecord]
 
     @model_validator(mode="after")
-    def _is_possible(self) -> Self:
+    def _check_consistency(self) -> Self:
         start = 0
         for row in self.episodes:
             if row.start != start:
@@ -127,12 +127,12 @@ class PartAttributes(Document):
         )
 
     def entry(self, size: int, digest: str) -> PartEntry:
-        """The log entry that fits these attributes, not numbered yet."""
+        """The log entry with these attributes, without episode numbers."""
         columns = self._columns()
         return PartEntry(part=self.part, first=-1, bytes=size, digest=digest, **columns)
 
     def _columns(self) -> dict[str, Any]:
-        """What the log entry has of each episode."""
+        """The columns of the log entry, one value per episode."""
         return {
             "ids": tuple([row.id for row in self.episodes]),
             "lengths": tuple([row.length for row in self.episodes]),
@@ -156,14 +156,14 @@ class PartAttributes(Document):
         return row.seed, self.provenance[row.provenance].value()
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The record of every episode as plain data, with its provenance."""
+        """The metadata of every episode as plain data, with its provenance."""
         for row in self.episodes:
             provenance = self.provenance[row.provenance].model_dump()
             yield {**row.model_dump(by_alias=True), "provenance": provenance}
 
 
 def new_part_id(version: int) -> str:
-    """A fresh name that sorts by the version it was written at."""
+    """A new unique name; names sort by version."""
     return f"p{version:08d}-{secrets.token_hex(4)}"
 
 
@@ -177,13 +177,12 @@ def write_part(
 ) -> PartEntry:
     """Write episodes as `parts/<part>`: in a staging folder, synced, then renamed.
 
-    The staging folder is locked while it is written, so that a clean-up can tell a dead
-    writer's folder from a live one's.
+    The staging folder is locked while it is written: one that is not belongs to a killed writer.
     """
     staging = root / "tmp" / hosts.staging_name(part)
     with atomic.translate_os_errors(root), contextlib.ExitStack() as stack:
         while not _staged(staging, stack):
-            pass  # a clean-up took the folder before it was locked
+            pass  # another process deleted the folder before it was locked
         try:
             entry = _fill(staging, part, schema, episodes, level)
             staging.rename(root / "parts" / part)
@@ -195,7 +194,7 @@ def write_part(
 
 
 def _staged(staging: Path, stack: contextlib.ExitStack) -> bool:
-    """Make the folder and lock it until the stack is left; False if it was taken away."""
+    """Create the folder and lock it until the stack is closed; False if it was deleted."""
     staging.mkdir(exist_ok=True)
     try:
         granted = stack.enter_context(atomic.FolderLock(staging, exclusive=True))
@@ -208,7 +207,7 @@ def discard_part(root: Path, part: str) -> None:
     """Delete a part that was written, but could not be committed."""
     with contextlib.suppress(OSError):
         staging = root / "tmp" / hosts.staging_name(part)
-        (root / "parts" / part).rename(staging)  # whole or gone, for those who list the parts
+        (root / "parts" / part).rename(staging)  # readers see the whole part or none
         atomic.remove_tree(staging)
 
 
@@ -246,13 +245,13 @@ def _fill(
 def _attributes(
     part: str, episodes: Sequence[Episode], records: Mapping[str, ArrayRecord]
 ) -> PartAttributes:
-    makers: list[ProvenanceRecord] = []
+    provenance: list[ProvenanceRecord] = []
     rows = []
     start = 0
     for episode in episodes:
-        maker = ProvenanceRecord.of(episode.provenance)
-        if maker not in makers:
-            makers.append(maker)
+        record = ProvenanceRecord.of(episode.provenance)
+        if record not in provenance:
+            provenance.append(record)
         rows.append(
             EpisodeRow(
                 id=episode.id,
@@ -262,7 +261,7 @@ def _attributes(
                 terminated=episode.terminated,
                 truncated=episode.truncated,
                 seed=episode.seed,
-                provenance=makers.index(maker),
+                provenance=provenance.index(record),
             )
         )
         start += episode.length + 1
@@ -270,7 +269,7 @@ def _attributes(
         part=part,
         created=atomic.timestamp(),
         episodes=tuple(rows),
-        provenance=tuple(makers),
+        provenance=tuple(provenance),
         arrays=dict(records),
     )
 
@@ -288,8 +287,8 @@ class _Group(Document):
 @lru_cache
 def _folders(paths: tuple[str, ...]) -> list[str]:
     """The folders of these arrays inside a part, outer ones first."""
-    found = {str(folder) for path in paths for folder in [Path(path), *Path(path).parents]}
-    return sorted(found - {"."})
+    folders = {str(folder) for path in paths for folder in [Path(path), *Path(path).parents]}
+    return sorted(folders - {"."})
 
 
 def read_attributes(folder: Path, entry: PartEntry) -> PartAttributes:
@@ -353,7 +352,7 @@ def file_problems(
 
 
 class PartReader:
-    """Reads one part, through a cache of decoded chunks if one is given."""
+    """Reads one part, through a cache of decoded chunks if one is passed."""
 
     def __init__(
         self, root: Path, schema: Schema, entry: PartEntry, cache: ChunkCache | None = None
@@ -373,20 +372,21 @@ class PartReader:
             )
 
     def require_arrays(self) -> None:
-        """Refuse arrays that are not of the shapes and dtypes that the dataset declares.
+        """Raise CorruptDatasetError unless all arrays have the declared shapes and dtypes.
 
-        Their files do not show it: the same bytes are as well float32 as int32.
+        The shards do not show it: the same bytes can be float32 or int32.
         """
         for path, spec in self._specs.items():
             file = self.path / path / "zarr.json"
             document = atomic.parse_json(
                 atomic.read_bytes(file, limit=atomic.MAX_MARKER_BYTES), file
             )
-            found = ArrayMetadata.read(document, file, atomic.REPAIR_HINT)
-            if (found.shape[1:], found.data_type) != (spec.shape, spec.dtype):
+            metadata = ArrayMetadata.read(document, file, atomic.REPAIR_HINT)
+            if (metadata.shape[1:], metadata.data_type) != (spec.shape, spec.dtype):
                 raise CorruptDatasetError(
-                    f"{file} describes rows of shape {found.shape[1:]} and dtype "
-                    f"{found.data_type}, but the dataset declares {spec.shape} and {spec.dtype}.",
+                    f"{file} describes rows of shape {metadata.shape[1:]} and dtype "
+                    f"{metadata.data_type}, but the dataset declares "
+                    f"{spec.shape} and {spec.dtype}.",
                     atomic.REPAIR_HINT,
                     file,
                 )
@@ -415,7 +415,7 @@ class PartReader:
     def whole(
         self, path: str, change: Callable[[NDArray[Any]], NDArray[Any]] = lambda rows: rows
     ) -> NDArray[Any]:
-        """All rows of one array, for data that fits into memory; the changed rows are cached."""
+        """All rows of one array, with `change` applied; the result is cached."""
 
         def load() -> NDArray[Any]:
             shard = self.shard(path)
@@ -428,7 +428,7 @@ class PartReader:
     def packed(self, dtype: np.dtype[Any]) -> NDArray[Any]:
         """All rows of the arrays that the fields of `dtype` name, as (rows, bytes of a record).
 
-        A window of many small arrays is then one copy instead of one for each of them.
+        A window of many small arrays is then one copy instead of one per array.
         """
 
         def load() -> NDArray[Any]:
@@ -442,7 +442,7 @@ class PartReader:
 
     def rows(self, path: str, start: int, stop: int) -> NDArray[Any]:
         """Rows [start, stop) of one array."""
-        self.shard(path)  # which refuses sizes that its file cannot hold, before they are allocated
+        self.shard(path)  # refuses sizes that its file cannot hold, before they are allocated
         out = np.empty((stop - start, *self._specs[path].shape), self._specs[path].dtype)
         self.read_into(path, start, out)
         return out

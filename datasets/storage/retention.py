@@ -1,4 +1,4 @@
-"""What stays on disk: FIFO capacity, tags that pin a version, and the deletion of the rest."""
+"""Eviction by capacity, tags that keep a version on disk, and the deletion of other parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wmtk.spaces import check_name
 
 
 class Tag(Document):
-    """A named version whose parts no eviction deletes."""
+    """A named version; its parts stay on disk when they are evicted."""
 
     name: str = Field(alias="tag")
     version: Version
@@ -32,7 +32,7 @@ class Tag(Document):
     totals: Totals | None = None  # older tags have none
 
     @model_validator(mode="after")
-    def _is_possible(self) -> Self:
+    def _check_consistency(self) -> Self:
         require_consistent(self.parts, self.totals)
         return self
 
@@ -58,30 +58,32 @@ class Tag(Document):
         return sum(len(entry.lengths) for entry in self.parts)
 
 
-def leading(entry: PartEntry, steps: int) -> int:
-    """How many of a part's first episodes have so many steps; all of them, if none are enough."""
+def episodes_with_steps(entry: PartEntry, steps: int) -> int:
+    """The number of first episodes of a part with `steps` steps in all; at most all episodes."""
     return min(bisect.bisect_left(list(accumulate(entry.lengths)), steps) + 1, len(entry.ids))
 
 
-def over_capacity(
+def parts_to_evict(
     state: DatasetState, capacity: int | None, grain: int = 1, incoming: int = 0
 ) -> tuple[str, ...]:
-    """The oldest parts that must go so that `incoming` more steps fit into `capacity`.
+    """The oldest parts to remove so that `incoming` more steps fit into `capacity`.
 
-    The newest part always stays: an episode longer than the capacity is kept whole. A part of which
-    some episodes may stay is left to be cut, unless it is small: of up to twice `grain` steps.
+    The newest part always stays: an episode longer than the capacity is kept whole. Parts of more
+    than twice `grain` steps are not removed if some of their episodes fit: they are cut instead.
     """
     if capacity is None:
         return ()
     excess = state.steps + incoming - capacity
-    gone = []
+    evicted = []
     candidates = state.parts if incoming else state.parts[:-1]
     for entry in candidates:
-        if excess <= 0 or (entry.steps > 2 * grain and leading(entry, excess) < len(entry.ids)):
+        if excess <= 0 or (
+            entry.steps > 2 * grain and episodes_with_steps(entry, excess) < len(entry.ids)
+        ):
             break
-        gone.append(entry.part)
+        evicted.append(entry.part)
         excess -= entry.steps
-    return tuple(gone)
+    return tuple(evicted)
 
 
 # --- tags -------------------------------------------------------------------------------------
@@ -96,7 +98,7 @@ def tag_path(root: Path, name: str) -> Path:
 
 
 def write_tag(root: Path, name: str, state: DatasetState, note: str = "") -> Tag:
-    """Pin a version whose parts are all still there."""
+    """Write a tag of a version whose parts are all on disk."""
     path = tag_path(root, name)
     with atomic.translate_os_errors(root), _tags_locked(root):
         present = set(os.listdir(root / "parts"))
@@ -152,13 +154,13 @@ def read_tags(root: Path) -> Iterator[Tag]:
                 try:
                     tag = parse_tag(folder / name, name.removesuffix(".json"))
                 except FileNotFoundError:
-                    continue  # deleted meanwhile
+                    continue  # another process deleted it
                 yield tag
 
 
 @contextlib.contextmanager
 def _tags_locked(root: Path) -> Iterator[None]:
-    """One process at a time pins parts, or decides which ones nobody pins."""
+    """Exclude other processes that write tags or delete parts without one."""
     (root / "tags").mkdir(exist_ok=True)
     with atomic.FolderLock(root / "tags", exclusive=True, wait=True):
         yield
@@ -168,20 +170,20 @@ def _tags_locked(root: Path) -> Iterator[None]:
 
 
 def collect_garbage(root: Path, state: DatasetState) -> int:
-    """Delete the files of removed parts that no tag pins; returns the bytes freed.
+    """Delete the files of removed parts that no tag names; returns the bytes freed.
 
-    A part is first renamed into `trash`, so that it is whole or gone, while no tag can be
-    written. It never comes back from there: whoever wants to pin it then finds it missing.
+    A part is first moved to `trash` in one step, while no tag can be written. A tag that is
+    written later finds the part missing.
     """
-    doomed = [name for name in state.removed if (root / "parts" / name).exists()]
+    removed = [name for name in state.removed if (root / "parts" / name).exists()]
     trash = root / "trash"
-    if not doomed and not _folders(trash):
+    if not removed and not _folders(trash):
         return 0
     with atomic.translate_os_errors(root):
         trash.mkdir(exist_ok=True)
         with _tags_locked(root):
             pinned = _pinned(root)
-            for name in doomed:
+            for name in removed:
                 if name not in pinned:
                     _move(root / "parts" / name, trash / name)
         freed = 0
@@ -193,7 +195,7 @@ def collect_garbage(root: Path, state: DatasetState) -> int:
 
 
 def clean_staging(root: Path) -> int:
-    """Delete what writers that died left half-written; returns how many folders."""
+    """Delete incomplete parts of killed writers; returns their number."""
     removed = 0
     for staging in _folders(root / "tmp"):
         if not hosts.may_clean(staging):
@@ -204,7 +206,7 @@ def clean_staging(root: Path) -> int:
                     atomic.remove_tree(staging)
                     removed += 1
         except FileNotFoundError:
-            continue  # its writer finished meanwhile
+            continue  # its writer has finished
     return removed
 
 
@@ -213,12 +215,12 @@ def _pinned(root: Path) -> set[str]:
 
 
 def _move(source: Path, target: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):  # another process was quicker
+    with contextlib.suppress(FileNotFoundError):  # another process has moved it
         source.rename(target)
 
 
 def _folders(path: Path) -> list[Path]:
-    """The parts in `tmp` or `trash`, and nothing that got there otherwise."""
+    """The folders of parts in `tmp` or `trash`."""
     if not path.is_dir():
         return []
     children = [p for p in path.iterdir() if PART_ID.fullmatch(hosts.part_of(p.name))]

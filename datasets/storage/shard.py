@@ -1,8 +1,12 @@
-"""One array of a part as one zarr v3 shard: written and read directly, without zarr-python.
+"""Arrays of parts as single zarr v3 shards, read and written without zarr-python.
 
-zarr-python reads the same files (a test keeps the two equal), but it never syncs, reads the
-shard index again at every access and decodes chunk after chunk. Parts never change, so here the
-index is read once and each chunk costs one pread, one crc32c and one zstd decode.
+Reading: zarr-python reads the shard index at every access and decodes one chunk after the other.
+Parts never change, so that here the index is read once and a chunk costs one pread, one crc32c and
+one zstd decode: 10 to 46 times faster for batches of windows (docs/benchmarks.md).
+
+Writing: zarr-python writes the same bytes, which a test compares. With it `wmtk collect` is @RATES@
+(`python benchmarks/shard_writers.py`), and the rows of a long episode, which are compressed while
+it is collected, would have to fit into memory uncompressed.
 
 File: the encoded chunks one after another, then the index: (offset, size) per chunk as little
 endian uint64, then the crc32c of the index. An encoded chunk: a zstd frame, then its crc32c.
@@ -63,9 +67,9 @@ def data_file(spec: ArraySpec) -> str:
 
 
 def frame_content_size(frame: bytes) -> int | None:
-    """What a zstd frame says it decodes to (RFC 8878, 3.1.1.1); None if it does not say.
+    """The decoded size in the header of a zstd frame (RFC 8878, 3.1.1.1); None if it has none.
 
-    The decoder leaves the rest of a larger buffer as it is: what has to come out is checked here.
+    The decoder does not report frames that are shorter than the buffer.
     """
     if len(frame) < 6 or frame[:4] != ZSTD_MAGIC:
         return None
@@ -113,21 +117,21 @@ def _metadata(spec: ArraySpec, rows: int, chunk: int, level: int) -> dict[str, A
 
 
 def _pieces(columns: Sequence[Any], chunk: int) -> Iterator[NDArray[Any]]:
-    """The rows of all columns, one after the other, `chunk` at a time; the last may be fewer."""
-    held: list[NDArray[Any]] = []
+    """The concatenated rows of all columns, `chunk` rows at a time; the last piece is shorter."""
+    blocks: list[NDArray[Any]] = []
     count = 0
     for column in columns:
         for block in blocks_of(column):
             start = 0
             while start < len(block):
-                taken = block[start : start + chunk - count]
-                held.append(taken)
-                start, count = start + len(taken), count + len(taken)
+                rows = block[start : start + chunk - count]
+                blocks.append(rows)
+                start, count = start + len(rows), count + len(rows)
                 if count == chunk:
-                    yield held[0] if len(held) == 1 else np.concatenate(held)
-                    held, count = [], 0
-    if held:
-        yield np.concatenate(held)
+                    yield blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+                    blocks, count = [], 0
+    if blocks:
+        yield np.concatenate(blocks)
 
 
 def _encode(
@@ -159,19 +163,19 @@ Crc = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class ArrayRecord(Document):
-    """What a part's attributes keep of an array file, enough to read and verify it."""
+    """An array in the attributes of its part: enough to read and verify its files."""
 
     rows: Annotated[int, Field(ge=1, lt=2**32)]
     chunk_rows: Annotated[int, Field(ge=1)]
     bytes: Annotated[int, Field(ge=0, lt=2**62)]
     crc32c: Crc
     metadata_crc32c: Crc  # of the array's zarr.json
-    # Of each chunk; parts that are older have none. Data that ends with its own crc32c has the same
-    # crc32c whatever it is: that of the file tells damage, but not one file from another.
+    # Of each chunk; older parts have none. All data that ends with its own crc32c has the same
+    # crc32c: that of the file detects damage, but not a file that was exchanged for another.
     chunks: Items[Crc] | None = None
 
     @model_validator(mode="after")
-    def _is_possible(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.chunk_rows > self.rows:
             raise ValueError("chunks of more rows than there are")
         if self.chunks is not None and len(self.chunks) != -(-self.rows // self.chunk_rows):
@@ -180,7 +184,7 @@ class ArrayRecord(Document):
 
 
 class ArrayMetadata(Document):
-    """What is read of an array's zarr.json, the rest of which is for other readers of zarr."""
+    """The fields of an array's zarr.json that wmtk reads; the others are for zarr-python."""
 
     zarr_format: Literal[3]
     node_type: Literal["array"]
@@ -191,7 +195,7 @@ class ArrayMetadata(Document):
 def write_array(folder: Path, columns: Sequence[Any], spec: ArraySpec, level: int) -> ArrayRecord:
     """Write the rows of `columns`, arrays or PackedRows, as one zarr array.
 
-    `folder` is empty; the caller makes it durable.
+    `folder` is empty; the caller syncs it.
     """
     rows = sum(len(column) for column in columns)
     chunk = chunk_rows(spec, rows)
@@ -212,8 +216,8 @@ def write_array(folder: Path, columns: Sequence[Any], spec: ArraySpec, level: in
 class ShardReader:
     """Reads chunks of one array; safe to use from several threads.
 
-    No file stays open: a dataset may have more files than a process may hold open, and opening
-    one costs a tenth of decoding a chunk.
+    No file stays open: a dataset may have more files than a process may open, and opening one costs
+    a tenth of decoding a chunk.
     """
 
     def __init__(self, folder: Path, spec: ArraySpec, record: ArrayRecord) -> None:
@@ -263,7 +267,7 @@ class ShardReader:
         return index
 
     def _check_index(self, index: list[list[int]], end: int) -> None:
-        """The chunks must lie one after another and be large enough for what they decode to."""
+        """Raise unless the chunks are contiguous and large enough for their decoded size."""
         decoded = self.chunk_rows * self.spec.row_bytes
         least = max(1, decoded // MAX_RATIO) + _CRC.size
         expected = 0
@@ -297,7 +301,7 @@ class ShardReader:
         return out if out.dtype.isnative else out.astype(self.spec.dtype)
 
     def whole(self, out: NDArray[Any]) -> None:
-        """Fill `out`, which has all rows, chunk by chunk."""
+        """Decode all rows into `out`."""
         for base in range(0, self.rows, self.chunk_rows):
             piece = out[base : base + self.chunk_rows]
             piece[...] = self.chunk(base // self.chunk_rows)[: len(piece)]
@@ -305,16 +309,16 @@ class ShardReader:
 
 
 def verify_files(folder: Path, spec: ArraySpec, record: ArrayRecord) -> Iterator[tuple[Path, str]]:
-    """What is wrong with an array's two files, byte for byte; nothing when they are intact."""
+    """Compare an array's two files with the recorded checksums: (file, fault) of damaged ones."""
     for name, size, crc in (
         (data_file(spec), record.bytes, record.crc32c),
         ("zarr.json", None, record.metadata_crc32c),
     ):
         path = folder / name
         try:
-            found = path.lstat().st_size
-            if size is not None and found != size:
-                yield path, f"has {found} bytes instead of {size}"
+            size_on_disk = path.lstat().st_size
+            if size is not None and size_on_disk != size:
+                yield path, f"has {size_on_disk} bytes instead of {size}"
                 continue
             checksum = 0
             for block in read_blocks(path, limit=MAX_MARKER_BYTES if size is None else size):

@@ -134,7 +134,7 @@ def test_info(ok, toy):
         assert expected in text
     data = ok("info", toy, "--json")
     assert (data["episodes"], data["steps"]) == (6, 75)
-    assert data["makers"][0]["policy"] == "dreamer"
+    assert data["provenance"][0]["policy"] == "dreamer"
     assert data["tags"][0]["name"] == "start"
 
 

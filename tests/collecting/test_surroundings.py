@@ -241,7 +241,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_reason(tmp_path, run_
     for words in (["collect", "wmtk/Catch-v0", "--episodes", 1], ["online", "wmtk/Catch-v0"]):
         done = run_wmtk(*words, "--out", closed / "new" / "d")
         assert done.exit_code == 1
-        assert f"{closed} refuses it" in done.stderr
+        assert f"{closed} is not writable" in done.stderr
         assert "permitted" in done.stderr or "denied" in done.stderr or "Read-only" in done.stderr
 
 

@@ -244,13 +244,13 @@ def test_summary(mixed):
     assert summary.lengths.max == 20
     assert summary.ends == {"cut": 3, "terminated": 6, "truncated": 3, "both": 0}
     assert sum(summary.histogram) == 12
-    assert [(m.policy, m.episodes) for m in summary.makers] == [
+    assert [(m.policy, m.episodes) for m in summary.provenance] == [
         ("random", 2),
         ("random", 4),
         ("dreamer-1", 3),
         ("dreamer-2", 3),
     ]
-    assert summary.makers[0].seeds == [0, 1]
+    assert summary.provenance[0].seeds == [0, 1]
     assert summary.tags[0].note == "a note"
     assert summary.ratio == pytest.approx(summary.raw_bytes / summary.stored_bytes)
 

@@ -64,7 +64,7 @@ def test_a_full_disk_loses_nothing_and_goes_on_with_room(
             dataset.append(driver.episode(number, steps=500))
             acknowledged.append(number)
 
-    with pytest.raises(StorageFullError, match="No room left") as caught:
+    with pytest.raises(StorageFullError, match="No space left") as caught:
         append_for_ever()
     assert isinstance(caught.value.__cause__, OSError)
     assert caught.value.__cause__.errno == errno.ENOSPC

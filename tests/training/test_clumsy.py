@@ -123,7 +123,10 @@ COMMANDS = [
     (f"online {CATCH} --out file/run", "file is not a folder"),
     ("train-model catch.zarr --out /proc/run", "/proc/run cannot be written"),
     (f"online {CATCH} --out /proc/run", "/proc/run cannot be written"),
-    (f"collect {CATCH} --out /proc/run/d --steps 9", "cannot be written: /proc takes no new"),
+    (
+        f"collect {CATCH} --out /proc/run/d --steps 9",
+        "cannot be written: no folder can be created in /proc",
+    ),
     ("data play catch.zarr --out /proc/film.mp4", "/proc/film.mp4 could not be written: No such"),
     ("train-model catch.zarr --out one.zarr/run", "lies in the dataset"),
     (f"collect {CATCH} --out model --steps 9", "exists already and is not a dataset"),

@@ -144,7 +144,7 @@ def test_a_full_disk_stops_the_run_and_it_goes_on_with_room(config, tmp_path) ->
         filler = disk / "filler"
         free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
         filler.write_bytes(bytes(max(free - 80_000, 0)))
-        with pytest.raises(StorageFullError, match="No room left"):
+        with pytest.raises(StorageFullError, match="No space left"):
             online(task, out, config, steps=2000, resume=True)
         assert Run(out).step >= first.step
         assert not validate(out / "replay.zarr").errors

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from wmtk.datasets import Dataset
-from wmtk.datasets.summary import Spread, Summary, summarize
+from wmtk.datasets.summary import Statistics, Summary, summarize
 from wmtk.viz.html_report.charts import histogram
 from wmtk.viz.html_report.markup import Section, element, folded, joined, paragraph, table
 from wmtk.viz.html_report.media import picture
@@ -57,7 +57,7 @@ def _facts(found: Summary) -> Iterator[tuple[str, str]]:
     yield "Version", f"{found.version}, of {found.id}"
 
 
-def _spread(spread: Spread) -> str:
+def _spread(spread: Statistics) -> str:
     return f"{spread.mean:.4g} ± {spread.std:.4g}, from {spread.min:.4g} to {spread.max:.4g}"
 
 
@@ -68,7 +68,7 @@ def _arrays(found: Summary) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _makers(found: Summary) -> Iterator[tuple[str, ...]]:
-    for maker in found.makers:
+    for maker in found.provenance:
         weights = f" ({maker.checkpoint[:8]})" if maker.checkpoint else ""
         yield (
             f"{maker.policy or 'unknown'}{weights}",

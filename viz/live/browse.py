@@ -45,7 +45,7 @@ def overview(entry: DataEntry) -> dict[str, Any]:
         "arrays": [{"path": a.path, "space": a.space} for a in summary.arrays],
         "makers": [
             {"policy": m.policy, "env": m.env_id, "code": m.code_version, "episodes": m.episodes}
-            for m in summary.makers
+            for m in summary.provenance
         ],
     }
 
