@@ -1,10 +1,22 @@
-"""Array files: what we write zarr-python reads, and what we read is what was written."""
+"""Shards: zarr-python reads and writes the same files, and damage is found."""
+
+import json
+from typing import Any
 
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.storage import MemoryStore
 
-from wmtk.datasets.storage.shard import ShardReader, chunk_rows, data_file, write_array
+from wmtk.datasets.storage.shard import (
+    APPEND_LEVEL,
+    COMPACT_LEVEL,
+    ShardReader,
+    chunk_rows,
+    data_file,
+    write_array,
+)
 from wmtk.errors import CorruptDatasetError
 from wmtk.spaces import DTYPES, ArraySpec
 
@@ -16,7 +28,7 @@ def random_rows(spec: ArraySpec, rows: int) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
 @pytest.mark.parametrize(("shape", "rows"), [((), 1), ((3,), 7), ((40, 40), 150)])
-def test_zarr_and_we_read_the_same(tmp_path, dtype, shape, rows) -> None:
+def test_zarr_reads_the_same(tmp_path, dtype, shape, rows) -> None:
     spec = ArraySpec("box", shape, dtype)
     data = random_rows(spec, rows)
     record = write_array(tmp_path, [data], spec, level=5)
@@ -26,6 +38,43 @@ def test_zarr_and_we_read_the_same(tmp_path, dtype, shape, rows) -> None:
     out = np.empty_like(data)
     ShardReader(tmp_path, spec, record).whole(out)
     np.testing.assert_array_equal(out, data)
+
+
+@pytest.mark.parametrize("level", [APPEND_LEVEL, COMPACT_LEVEL])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float32", "int64"])
+@pytest.mark.parametrize(("shape", "rows"), [((), 1), ((3,), 7), ((40, 40, 3), 150)])
+def test_zarr_writes_the_same_bytes(tmp_path, level, dtype, shape, rows) -> None:
+    spec = ArraySpec("box", shape, dtype)
+    data = random_rows(spec, rows)
+    record = write_array(tmp_path, [data[: rows // 2], data[rows // 2 :]], spec, level)
+    chunk = record.chunk_rows
+    files: dict[str, Any] = {}
+    array = zarr.create_array(
+        MemoryStore(files),
+        shape=data.shape,
+        dtype=dtype,
+        chunks=(chunk, *shape),
+        shards=(-(-rows // chunk) * chunk, *shape),
+        filters=None,
+        compressors=[ZstdCodec(level=level, checksum=False), Crc32cCodec()],
+        fill_value=0,
+        chunk_key_encoding={"name": "default", "separator": "."},
+        dimension_names=["row", *[None] * len(shape)],
+        config={"write_empty_chunks": True},
+    )
+    array[...] = data
+    assert (tmp_path / data_file(spec)).read_bytes() == files[data_file(spec)].to_bytes()
+    ours, theirs = (
+        json.loads(text)
+        for text in ((tmp_path / "zarr.json").read_bytes(), files["zarr.json"].to_bytes())
+    )
+    for document in (ours, theirs):  # whether an empty configuration is written does not matter
+        for codec in document["codecs"][0]["configuration"]["codecs"]:
+            codec.setdefault("configuration", {})
+        for codec in document["codecs"][0]["configuration"]["index_codecs"]:
+            codec.setdefault("configuration", {})
+    theirs.pop("storage_transformers", None)
+    assert ours == theirs
 
 
 def test_chunks_are_64_frames_more_for_small_rows_fewer_for_huge_ones() -> None:
