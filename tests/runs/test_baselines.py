@@ -12,6 +12,7 @@ from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
 from wmtk.envs.known_returns import reward_threshold
+from wmtk.errors import TaskError
 from wmtk.runs.baselines import compare_run, read_baselines, store_baselines
 from wmtk.runs.listing import summarize_run
 from wmtk.runs.metrics_log import MetricsLog, read_metrics
@@ -101,7 +102,7 @@ def test_random_episodes_of_the_data_are_random_play(cartpole, config, tmp_path)
     assert stored.random.mean == pytest.approx(random.episodes.total_reward.mean())
     assert stored.random.episodes == 4
     assert stored.data.episodes == 5
-    assert stored.threshold is None  # which task it is was not given
+    assert stored.threshold == 475.0  # of the recorded task
 
 
 def test_an_online_run_is_compared_and_its_best_is_confirmed(config, tmp_path) -> None:
@@ -143,8 +144,8 @@ def test_a_lucky_first_set_does_not_become_the_best(config, tmp_path, monkeypatc
         report = original(env, schema, policy, episodes, seed)
         asked.append(seed)
         mean = next(means, 0.0)
-        trials = tuple(replace(trial, total_reward=mean) for trial in report.results)
-        return replace(report, trials=trials)
+        results = tuple(replace(x, total_reward=mean) for x in report.results)
+        return replace(report, results=results)
 
     original = module.run_eval
     monkeypatch.setattr(module, "run_eval", run_eval)
@@ -171,7 +172,13 @@ def test_damaged_baselines_take_nothing_else_with_them(cartpole, config, tmp_pat
     assert (line.state, line.comparison) == ("finished", None)
 
 
-def test_old_tests_without_an_interval_are_not_judged(cartpole, config, tmp_path) -> None:
+def test_old_tests_without_an_interval_are_not_judged(
+    cartpole, config, tmp_path, monkeypatch
+) -> None:
+    def missing(*_, **__) -> None:
+        raise TaskError("There is no such task.")
+
+    monkeypatch.setattr("wmtk.training.run_setup.task_of", missing)  # and so no threshold
     source = Source(cartpole("random.zarr"))
     run = train_model([source], tmp_path / "run", config, updates=1, val_fraction=0.0)
     about = json.loads((run.path / "run.json").read_text())

@@ -211,7 +211,7 @@ CALLS = {
         lambda: train_model([Source(Dataset.open("catch.zarr"), 0.0)], "new", CONFIG, updates=1),
         "weights [0.0]",
     ),
-    "steps": (lambda: train_model(["catch.zarr"], "new", CONFIG, updates=0), "0 steps"),
+    "steps": (lambda: train_model(["catch.zarr"], "new", CONFIG, updates=0), "updates is 0"),
     "config": (
         lambda: train_model(["catch.zarr"], "new", SMALL, updates=1),
         "not a TrainingConfig",
@@ -224,9 +224,9 @@ CALLS = {
         lambda: train_policy("catch.zarr", "new", updates=1, episodes=0),
         "It is a dataset",
     ),
-    "policy steps": (lambda: train_policy("model", "new", updates=-1, episodes=0), "-1 steps"),
+    "policy steps": (lambda: train_policy("model", "new", updates=-1, episodes=0), "updates is -1"),
     "online of a name": (lambda: online("nothing", "new", CONFIG, steps=9), "Unknown task"),
-    "online steps": (lambda: online(CATCH, "new", CONFIG, steps=-5), "-5 steps"),
+    "online steps": (lambda: online(CATCH, "new", CONFIG, steps=-5), "steps is -5"),
     "collect nothing": (
         lambda: collect_episodes(
             resolve("CartPole-v1"),

@@ -142,7 +142,7 @@ def test_settings_stay_on_resuming_unless_they_are_given(train, tmp_path) -> Non
 
     seeded = train("--steps", 3, "--resume", "--seed", 1, settings=False)
     assert seeded.exit_code == 1
-    assert "was begun with --seed 0, not 1" in seeded.stderr
+    assert "was started with seed 0, not 1" in seeded.stderr
 
 
 def test_precision_and_compilation_are_recorded(train, tmp_path) -> None:
@@ -311,7 +311,7 @@ def test_an_edited_config_is_refused_with_the_way_out(train, tmp_path) -> None:
     assert train("--steps", 1).exit_code == 0
     path = tmp_path / "run" / "config.yaml"
     original = path.read_text()
-    for text in (original.replace("rate: 0.001", "rate: 0.002"), original.partition("\n")[2]):
+    for text in (original.replace("lr: 0.001", "lr: 0.002"), original.partition("\n")[2]):
         path.write_text(text)
         with pytest.raises(RunError, match=r"config\.yaml was edited") as caught:
             wmtk.load(tmp_path / "run")

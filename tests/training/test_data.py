@@ -18,7 +18,7 @@ def test_fewer_rows_than_a_window_are_too_few(make_dataset, config, tmp_path) ->
     data = make_dataset(lengths=(1, 1))
     with pytest.raises(UsageError, match=r"noise\.zarr: 4 rows .* one window of 6") as caught:
         train_model([Source(data)], tmp_path / "run", config, updates=1, val_fraction=0)
-    assert "--set data.length=2" in caught.value.hint
+    assert "data.length=2" in caught.value.hint
     assert not (tmp_path / "run").exists()
 
 
@@ -27,7 +27,7 @@ def test_one_episode_cannot_be_split(make_dataset, config, tmp_path, lengths) ->
     data = make_dataset(lengths=lengths)
     with pytest.raises(UsageError, match="too few episodes to hold some out") as caught:
         train_model([Source(data)], tmp_path / "run", config, updates=1, val_fraction=0.5)
-    assert "--val-fraction 0" in caught.value.hint
+    assert "val_fraction=0" in caught.value.hint
     assert not (tmp_path / "run").exists()
     train_model([Source(data)], tmp_path / "run", config, updates=1, val_fraction=0)
 

@@ -46,8 +46,8 @@ def test_a_lack_of_memory_says_what_to_set(dataset, config, tmp_path, monkeypatc
     large = config.override({"data.batch_size": 8})
     with pytest.raises(MemoryExhaustedError, match=r"8 × 6 take more .* about \d+ MB") as e:
         train_model([Source(dataset)], tmp_path / "run", large, updates=2)
-    assert "--set data.batch_size=4 (about " in e.value.hint
-    assert "--set data.length=3" in e.value.hint
+    assert "data.batch_size=4 (about " in e.value.hint
+    assert "data.length=3" in e.value.hint
     assert not (tmp_path / "run").exists()
 
 
@@ -58,7 +58,7 @@ def test_a_lack_that_leaves_no_room_to_measure(dataset, config, tmp_path, monkey
     monkeypatch.setattr(WorldModel, "loss", greedy)
     with pytest.raises(MemoryExhaustedError, match=r"take more memory than there is\.") as e:
         train_model([Source(dataset)], tmp_path / "run", config, updates=2)
-    assert "--set data.length=3, or" in e.value.hint
+    assert "data.length=3, or" in e.value.hint
 
 
 OTHERS = (

@@ -106,7 +106,7 @@ def test_an_environment_that_fails_for_good(blinking, config, tmp_path) -> None:
     out = tmp_path / "run"
     with pytest.raises(EnvironmentFailedError, match="blew up") as caught:
         online(blinking(broken_from=30), out, config, steps=400, workers=0)
-    assert "--resume" in caught.value.hint
+    assert "resume=True" in caught.value.hint
     stopped = Run(out).step
     assert stopped > 0  # saved, though no checkpoint was due
     assert replay_steps(out) == open_replay(out).num_steps < 400

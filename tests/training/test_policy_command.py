@@ -95,7 +95,7 @@ def test_a_task_that_cannot_be_played_is_said_so(run_wmtk, model, tmp_path, monk
     def missing(*_, **__) -> None:
         raise TaskError("There is no task 'their_lab:Robot-v0'.")
 
-    monkeypatch.setattr("wmtk.collecting.task_of", missing)
+    monkeypatch.setattr("wmtk.training.run_setup.task_of", missing)
     done = run_wmtk("train-policy", model, "--out", tmp_path / "run", *SMALL, "--steps", 1)
     assert done.exit_code == 0, done.stderr
     assert "There will be no test in the real task: There is no task 'their_lab" in done.stderr

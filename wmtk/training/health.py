@@ -26,7 +26,7 @@ from wmtk.runs.training_config import DataConfig
 SPIKE = 50.0  # a loss of so many times the median stops training
 MIN_MEDIAN = 1.0  # nats; smaller medians count as this
 MEDIAN_WINDOW = 100  # updates
-HINT = "Look for odd values in the data, or lower optimizer.lr."
+HINT = "Look for outliers in the data, or lower optimizer.lr."
 
 
 def require_finite(
@@ -152,11 +152,11 @@ def exhaustion_explained(model: WorldModel, data: DataConfig) -> Iterator[None]:
         return_freed_memory()
         B, L = data.batch_size, data.length
         need, half = _estimates(model, [B * L, max(B // 2, 1) * L])
-        smaller = f"--set data.batch_size={B // 2}{half and f' ({half})'}, "
+        smaller = f"data.batch_size={B // 2}{half and f' ({half})'}, "
         raise MemoryExhaustedError(
             f"Batches of {B} × {L} take more memory than there is{need and f': {need}'}.",
-            f"Try {smaller if B > 1 else ''}--set data.length={max(L // 2, 2)}, or a smaller "
-            "model: --preset tiny.",
+            f"Try {smaller if B > 1 else ''}data.length={max(L // 2, 2)}, or a smaller "
+            "model: preset=tiny.",
         ) from error
 
 

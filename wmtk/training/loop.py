@@ -235,7 +235,7 @@ class Loop:
             yield
         except EnvironmentFailedError as error:
             self._save(updates, best=False)
-            hint = f"Everything is saved: --resume goes on. {error.hint}"
+            hint = f"A checkpoint is saved: resume=True continues from it. {error.hint}"
             raise EnvironmentFailedError(error.message, hint) from error
 
     @contextmanager
@@ -248,12 +248,12 @@ class Loop:
 
     def _recovery_hint(self) -> str:
         if not self._run.step:
-            return "There was no checkpoint yet: begin anew with --out at another place."
+            return "There is no checkpoint yet: start a new run."
         overrides = self._trainer.recovery_overrides().items()
-        options = " ".join(f"--set {name}={value}" for name, value in overrides)
+        settings = " ".join(f"{name}={value}" for name, value in overrides)
         return (
-            f"The checkpoint of update {self._run.step} is kept; go on from it with "
-            f"--resume {options}"
+            f"The checkpoint of update {self._run.step} is kept; continue from it with "
+            f"resume=True {settings}"
         )
 
     def _save(self, updates: int, *, best: bool) -> None:

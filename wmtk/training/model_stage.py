@@ -108,7 +108,7 @@ def train_model(
     out = Path(out)
     run = existing_run(out, "model", resume=resume)
     updates = updates_of(run, updates)
-    device = require_arguments(config, updates, device)
+    device = require_arguments(config, device, updates=updates)
     sources = to_sources(datasets)
     if not sources:
         raise UsageError("There is no data to train on.", "Give at least one dataset.")

@@ -162,8 +162,8 @@ class ModelTrainer:
         """A third of the learning rate."""
         lr = self.config.optimizer.lr
         if isinstance(lr, LinearSchedule):
-            lower = lr.override({"start": lr.start / 3, "end": lr.end / 3})
-            return {"optimizer.lr": lower.model_dump()}
+            ends = {"start": lr.start / 3, "end": lr.end / 3}
+            return {f"optimizer.lr.{name}": float(f"{x:.1g}") for name, x in ends.items()}
         return {"optimizer.lr": float(f"{lr / 3:.1g}")}
 
     # --- saving ---

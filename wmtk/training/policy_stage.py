@@ -123,7 +123,7 @@ def train_policy(
     model_run, out = Path(model_run), Path(out)
     run = existing_run(out, "policy", resume=resume)
     updates = updates_of(run, updates)
-    device = require_arguments(config, updates, device)
+    device = require_arguments(config, device, updates=updates)
     origin = model_of(model_run) if run is None or not run.step else run
     config = resolve_config(
         config, None, ablations, overrides, resumed=run, origin=origin, on_note=on_note
@@ -196,9 +196,9 @@ def model_of(path: Path) -> Run:
     """The run at a path; raises unless it has a checkpoint of a world model."""
     run = Run(path)
     if run.kind not in HAS_MODEL:
-        raise RunError(f"{path} is a {run.kind} run, without a world model.", "wmtk train-model")
+        raise RunError(f"{path} is a {run.kind} run: it has no world model.", "Train one first.")
     if not run.step:
-        raise RunError(f"{path} has no checkpoint yet.", "Train the model first: wmtk train-model.")
+        raise RunError(f"{path} has no checkpoint yet.", "Train the model first.")
     return run
 
 
@@ -211,7 +211,7 @@ def data_of(run: Run) -> list[Source]:
         except DatasetError as error:
             raise RunError(
                 f"The data of {run.path} cannot be read: {error.message}",
-                "Name the datasets to start from after the run.",
+                "Pass the datasets whose states imagination starts from.",
             ) from error
         source = Source(dataset, item["weight"])
         now = identity(source)
@@ -219,7 +219,7 @@ def data_of(run: Run) -> list[Source]:
             raise RunError(
                 f"{run.path} was trained on a part of {item['path']}, or on another dataset that "
                 "was there before.",
-                "Name the datasets to start from after the run.",
+                "Pass the datasets whose states imagination starts from.",
             )
         sources.append(source)
     if run.kind == "online" and has_replay(run.path):
@@ -242,7 +242,7 @@ def _require_same_weights(run: Run, saved: Checkpoint) -> None:
     recorded: Mapping[str, Any] = run.about["model"]
     if recorded["hash"] != saved.hash:
         raise RunError(
-            f"{run.path} was begun with update {recorded['step']} of {recorded['run']}, and this "
+            f"{run.path} was started with update {recorded['step']} of {recorded['run']}, and this "
             f"is another model, of update {saved.step}.",
             "Start a new run.",
         )

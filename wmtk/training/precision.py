@@ -80,5 +80,5 @@ def _require_compiler(device: torch.device) -> None:
     if device.type == "cpu" and BACKEND == "inductor" and not any(map(shutil.which, COMPILERS)):
         raise UsageError(
             "Compiling a model for the CPU needs a C++ compiler, and there is none.",
-            "Install one (on Debian: apt-get install g++), or leave out --compile.",
+            "Install one (on Debian: apt-get install g++), or train without compile.",
         )

@@ -33,18 +33,20 @@ def to_sources(datasets: DatasetLike | Sequence[DatasetLike]) -> list[Source]:
     return [Source.of(dataset) for dataset in datasets]
 
 
-def require_arguments(config: object, count: int, device: str, fewest: int = 1) -> str:
-    """Check the types of the arguments of a training function; returns the device to use."""
+def require_arguments(config: object, device: str, **counts: int) -> str:
+    """Check arguments of a training function; returns the device to use.
+
+    `counts` are updates, which must be positive, or steps, which must not be negative.
+    """
     if config is not None and not isinstance(config, TrainingConfig):
         raise UsageError(
             f"config is a {type(config).__name__}, not a TrainingConfig.",
             "Make one: training_config('tiny', overrides={'model.units': 200}).",
         )
-    if not isinstance(count, int) or count < fewest:
-        raise UsageError(
-            f"{count!r} is not a valid number of steps or updates.",
-            f"Give an integer of {fewest} or more.",
-        )
+    for name, count in counts.items():
+        fewest = 0 if name == "steps" else 1
+        if not isinstance(count, int) or count < fewest:
+            raise UsageError(f"{name} is {count!r}.", f"Give an integer of {fewest} or more.")
     return choose_device(device)
 
 
@@ -74,7 +76,7 @@ def resolve_config(
     elif resumed is not None and preset is not None:
         base, kept = with_preset(resumed.settings, preset)
         if kept:
-            on_note(f"{resumed.path} keeps what is not of a preset: {', '.join(kept)}")
+            on_note(f"{resumed.path} keeps settings that differ from its preset: {', '.join(kept)}")
     elif preset is None and (run := resumed or origin) is not None:
         base = run.settings
     else:
@@ -97,10 +99,9 @@ def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
         return None
     run = Run(out)
     if run.kind != kind:
-        command = run.kind if run.kind == "online" else f"train-{run.kind}"
         raise RunError(
             f"{out} is a {run.kind} run, not one of kind {kind}.",
-            f"Resume it with `wmtk {command}`, or choose another --out.",
+            "Resume it with the function or command that made it, or choose another path.",
         )
     return run
 
@@ -111,10 +112,9 @@ def resolve_resumed(run: Run | None, name: str, given: float | None, default: fl
         return default if given is None else given
     stored: float = run.about[name]  # present, by the schema of run.json
     if given is not None and given != stored:
-        option = f"--{name.replace('_', '-')}"
         raise RunError(
-            f"{run.path} was begun with {option} {stored}, not {given}.",
-            f"Leave {option} out on resuming, or start a new run.",
+            f"{run.path} was started with {name} {stored}, not {given}.",
+            f"Omit {name} when resuming, or start a new run.",
         )
     return stored
 

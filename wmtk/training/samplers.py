@@ -87,7 +87,7 @@ def _require_episodes(sources: Sequence[Source], sides: Sequence[Source]) -> Non
         if not len(side.table()):
             raise UsageError(
                 f"{path} has too few episodes to hold some out for validation.",
-                "Collect more, or train on all of them with --val-fraction 0.",
+                "Collect more, or train on all of them with val_fraction=0.",
             )
 
 
@@ -99,5 +99,5 @@ def require_window(length: int, sources: Sequence[Source]) -> None:
         names = ", ".join(str(source.dataset.path) for source in sources)
         raise UsageError(
             f"{names}: {rows} rows are fewer than one window of {length}.",
-            f"Collect more, or set a shorter window: --set data.length={max(rows // 2, 2)}.",
+            f"Collect more, or use shorter windows: data.length={max(rows // 2, 2)}.",
         )

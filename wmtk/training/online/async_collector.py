@@ -119,8 +119,8 @@ class AsyncCollector:
             process.join(5)
             raise EnvironmentFailedError(
                 f"The collecting process died (exit code {process.exitcode}).",
-                "Without --async, and with --workers 1, the environment has a process of its own, "
-                "which is replaced when it dies.",
+                "Without background collection and with workers=1, the environment runs in a "
+                "process of its own, which is replaced when it dies.",
             ) from error
         assert isinstance(result, Played), result
         return result

@@ -69,7 +69,7 @@ def initialize(
     """Check the arguments of `online`, make its networks and make or open its run directory."""
     out_path = atomic.absolute_path(out)
     init_path = atomic.absolute_path(init) if init else None
-    device = require_arguments(settings[0], 0 if steps is None else steps, device, fewest=0)
+    device = require_arguments(settings[0], device, steps=0 if steps is None else steps)
     task = resolve(task) if isinstance(task, str) else task
     sources = to_sources(datasets)
     run = existing_run(out_path, "online", resume=resume)
@@ -123,8 +123,8 @@ def load_init(agent: AgentTrainer, init: Path | None, run: Run | None) -> dict[s
         recorded = record["run"] if record else None
         if init is not None and str(init) != recorded:
             raise RunError(
-                f"{run.path} was begun from {recorded or 'nothing'}, not from {init}.",
-                "Leave --init out on resuming, or start a new run.",
+                f"{run.path} was started from {recorded or 'no other run'}, not from {init}.",
+                "Omit init when resuming, or start a new run.",
             )
         init = Path(recorded) if recorded else None
     if init is None or (run is not None and run.step):
@@ -153,13 +153,13 @@ def require_updates(config: TrainingConfig, steps: int) -> int:
     updates = online.updates_at(steps)
     if not updates:
         first = online.steps_for(1)
-        hint = f"Play more: --steps {10 * first}"
+        hint = f"Collect more: steps={10 * first}"
         # The most random steps after which an update is due; none of them leaves no data.
         most = steps if online.pretrain else steps - math.ceil(online.train_every)
         if 1 <= most < online.prefill:
-            hint += f"; or fewer random steps: --set online.prefill={-(-most // 2)}"
+            hint += f"; or fewer random steps: online.prefill={-(-most // 2)}"
         raise UsageError(
-            f"After {steps:,} steps nothing is learned yet: the first update waits for {first:,}.",
+            f"No update is due after {steps:,} steps: the first one is due after {first:,}.",
             f"{hint}.",
         )
     return updates
@@ -169,9 +169,9 @@ def require_data(config: TrainingConfig, sources: Sequence[Source], steps: int) 
     """Raise if there is no data for the first update."""
     if not config.online.prefill and not sources:
         raise UsageError(
-            "There is nothing to learn from at first: no random play, and no data.",
-            f"Let it play: --set online.prefill={min(1000, -(-steps // 2)) or 1000}; or give it "
-            "datasets: --data PATH.",
+            "There is no data for the first update: no random steps, and no datasets.",
+            f"Collect random steps with online.prefill={min(1000, -(-steps // 2)) or 1000}, or "
+            "pass datasets.",
         )
 
 
@@ -182,6 +182,6 @@ def require_same_task(run: Run, task: ResolvedTask) -> None:
     if changed := [name for name in names if name != "versions"]:
         name = changed[0]
         raise RunError(
-            f"{run.path} plays with {name} {stored.get(name)}, not {given.get(name)}.",
+            f"{run.path} was started with {name} {stored.get(name)}, not {given.get(name)}.",
             "Resume it with the same task and options, or start a new run.",
         )
