@@ -31,6 +31,7 @@ from wmtk.agent.saved_sizes import require_saved_sizes
 from wmtk.datasets import Batch, Dataset, Episode
 from wmtk.datasets.schema_match import require_episode, require_fit
 from wmtk.errors import RunError, UsageError
+from wmtk.models import kernels
 from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.distributions import action_distribution
 from wmtk.models.rssm import State
@@ -79,7 +80,13 @@ class LoadedModel:
         device: Where the network computes.
     """
 
-    def __init__(self, run: Run, saved: Checkpoint, device: str) -> None:
+    def __init__(
+        self,
+        run: Run,
+        saved: Checkpoint,
+        device: str,
+        world_model: type[WorldModel] = WorldModel,
+    ) -> None:
         self.run = run
         self.config = run.settings
         self.data_schema, self.observations = spaces_of(run, self.config)
@@ -87,7 +94,8 @@ class LoadedModel:
         self.device = torch.device(device)
         self.actions = ActionCodec(self.schema.action)
         self.step, self.hash = saved.step, saved.hash
-        self.model = WorldModel(self.config.model, self.observations.specs, self.actions.size)
+        kernels.select(self.config.kernels)
+        self.model = world_model(self.config.model, self.observations.specs, self.actions.size)
         with checkpoint_errors(saved.path):
             restore_world_model(self.model, saved.tensors)
         self.model.to(self.device).eval()
@@ -254,8 +262,14 @@ class LoadedAgent(LoadedModel):
         explorer: The actor and the critic of exploration, or None.
     """
 
-    def __init__(self, run: Run, saved: Checkpoint, device: str) -> None:
-        super().__init__(run, saved, device)
+    def __init__(
+        self,
+        run: Run,
+        saved: Checkpoint,
+        device: str,
+        world_model: type[WorldModel] = WorldModel,
+    ) -> None:
+        super().__init__(run, saved, device, world_model)
         settings, actions = self.config.behavior, action_distribution(self.schema.action)
         self.actor_critic = make_actor_critic(settings, self.model, actions)
         self.explorer: ActorCritic | None = None
@@ -329,7 +343,11 @@ class LoadedAgent(LoadedModel):
 
 
 def load(
-    run: str | os.PathLike[str], checkpoint: str = "latest", device: str = "cpu"
+    run: str | os.PathLike[str],
+    checkpoint: str = "latest",
+    device: str = "cpu",
+    *,
+    world_model: type[WorldModel] = WorldModel,
 ) -> LoadedModel:
     """Load the model of a run directory, or its agent if it has an actor.
 
@@ -348,15 +366,17 @@ def load(
         run: The run directory.
         checkpoint: `"latest"`, `"best"`, or the number of an update.
         device: `"cpu"`, `"cuda"`, `"cuda:N"`, `"mps"`, or `"auto"` for the best that is available.
+        world_model: The class that the run was trained with, if it is a subclass.
 
     Raises:
-        RunError: The path is no run directory, or of an earlier format.
+        RunError: The path is no run directory, of an earlier format, or of another `world_model`.
         CheckpointError: The checkpoint is missing or damaged.
     """
     directory = Run(run)
-    require_saved_sizes(directory, directory.settings, checkpoint)
+    require_saved_sizes(directory, directory.settings, checkpoint, world_model)
     kind = LoadedAgent if directory.has_actor else LoadedModel
-    return kind(directory, directory.checkpoints.load(checkpoint), choose_device(device))
+    saved = directory.checkpoints.load(checkpoint)
+    return kind(directory, saved, choose_device(device), world_model)
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:

@@ -20,8 +20,33 @@ from wmtk.runs.state_dict import checkpoint_errors, require_shapes
 from wmtk.runs.training_config import TrainingConfig
 
 
-def require_saved_sizes(run: Run, config: TrainingConfig, which: str = "latest") -> None:
-    """Raise unless the networks of the settings have the sizes of a run's checkpoint, if any."""
+def recorded_class(world_model: type[WorldModel]) -> dict[str, str]:
+    """The record of a run's class of world model; empty for `WorldModel` itself."""
+    name = f"{world_model.__module__}:{world_model.__qualname__}"
+    return {} if world_model is WorldModel else {"world_model": name}
+
+
+def require_recorded_class(run: Run, world_model: type[WorldModel]) -> None:
+    """Raise unless a run was trained with a class of this name, in whatever module."""
+    recorded = str(run.about.get("world_model", f"{WorldModel.__module__}:{WorldModel.__name__}"))
+    name = recorded.rpartition(":")[2]
+    if name != world_model.__qualname__:
+        custom = "world_model" in run.about
+        raise RunError(
+            f"{run.path} was trained with the class {recorded}, not with "
+            f"{world_model.__module__}:{world_model.__qualname__}.",
+            f"In Python, pass world_model={name}." if custom else "Leave world_model out.",
+        )
+
+
+def require_saved_sizes(
+    run: Run,
+    config: TrainingConfig,
+    which: str = "latest",
+    world_model: type[WorldModel] = WorldModel,
+) -> None:
+    """Raise unless the class and the sizes of the networks are those of a run's checkpoint."""
+    require_recorded_class(run, world_model)
     if which == "latest" and not run.step:
         return
     shapes = run.checkpoints.shapes(which)
@@ -29,7 +54,7 @@ def require_saved_sizes(run: Run, config: TrainingConfig, which: str = "latest")
         schema, observations = spaces_of(run, config)
         size, actions = ActionCodec(schema.action).size, action_distribution(schema.action)
         with torch.device("meta"), checkpoint_errors(run.checkpoints.folder):
-            model = WorldModel(config.model, observations.specs, size)
+            model = world_model(config.model, observations.specs, size)
             saved = {name: torch.empty(shape) for name, shape in shapes.items()}
             full = with_cell_bias(model, saved)
             require_shapes("model", model, {name: tuple(x.shape) for name, x in full.items()})

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
-from wmtk.agent.saved_sizes import require_saved_sizes
+from wmtk.agent.saved_sizes import recorded_class, require_saved_sizes
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.envs import ResolvedTask
 from wmtk.errors import UsageError
+from wmtk.models.world_model import WorldModel
 from wmtk.runs.baselines import store_baselines
 from wmtk.runs.data_sources import identity, restore_sources
 from wmtk.runs.model_spaces import require_same_observations
@@ -52,6 +53,7 @@ def train_model(
     preset: str | None = None,
     ablations: Sequence[str] = (),
     overrides: Mapping[str, Any] | None = None,
+    world_model: type[WorldModel] = WorldModel,
     updates: int | None = None,
     seed: int | None = None,
     val_fraction: float | None = None,
@@ -75,6 +77,8 @@ def train_model(
         preset: The name of a preset, such as "tiny" (the default) or "atari".
         ablations: Names of ablations to apply to the settings.
         overrides: Single settings by dotted name, such as {"model.kl_scale": 0.3}.
+        world_model: The class of the model, such as a subclass with an encoder of its own; see
+            docs/custom-models.md.
         updates: Gradient updates of the run in total; default: 10,000, or as before on resuming.
         seed: Seed of weights, batches and the validation split; default: 0.
         val_fraction: Share of the episodes that is held out; default: 0.1.
@@ -116,7 +120,7 @@ def train_model(
     config = resolve_precision(config, device)
     if run is not None:
         require_same_observations(run, config)
-        require_saved_sizes(run, config)
+        require_saved_sizes(run, config, world_model=world_model)
         sources = restore_sources(run, sources)
     dataset = sources[0].dataset
     observations = config.data.observations(dataset.schema)
@@ -129,7 +133,7 @@ def train_model(
     held_out = fixed_batches(config.data, sources, seed, fraction, count)
     images = image_batch(config.data, sources, seed, fraction)
     torch.manual_seed(seed)
-    trainer = ModelTrainer(config, dataset.schema, torch.device(device))
+    trainer = ModelTrainer(config, dataset.schema, torch.device(device), world_model)
     trainer.held_out = held_out
     trainer.image_batch = lambda: images
     about = {
@@ -138,6 +142,7 @@ def train_model(
         "data": [identity(source) for source in sources],
         "schema": dataset.schema.to_json(),
         "env": dict(dataset.env),
+        **recorded_class(world_model),
     }
     env_task = task_or_none(
         task, about, dataset.path, trust_env, on_note, "Random play will not be measured"

@@ -15,6 +15,7 @@ from wmtk.agent.compat import restore_world_model
 from wmtk.agent.open_loop_images import open_loop_windows, save_image
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import CheckpointError
+from wmtk.models import kernels
 from wmtk.models.schedules import LAST, LinearSchedule
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.metrics_log import MetricsLog
@@ -35,13 +36,20 @@ class ModelTrainer:
     batch that `image_batch` returns, if these attributes are set.
     """
 
-    def __init__(self, config: TrainingConfig, schema: Schema, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: TrainingConfig,
+        schema: Schema,
+        device: torch.device,
+        world_model: type[WorldModel] = WorldModel,
+    ) -> None:
         self.config = config = resolve_precision(config, device)
         self.device = device
         self.actions = ActionCodec(schema.action)
         self.observations = config.data.observations(schema)
         specs = self.observations.specs
-        self.model = WorldModel(config.model, specs, self.actions.size).to(device)
+        kernels.select(config.kernels)
+        self.model = world_model(config.model, specs, self.actions.size).to(device)
         set_up(self.model, device, config.precision, compiled=config.compile)
         scaler = make_scaler(device, config.precision)
         self.optimizer = Optimizer(config.optimizer, self.model.parameters(), scaler)

@@ -13,7 +13,7 @@ import torch
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.agent.compat import restore_world_model
-from wmtk.agent.saved_sizes import require_saved_sizes
+from wmtk.agent.saved_sizes import recorded_class, require_saved_sizes
 from wmtk.collecting import schema_of
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.collecting.evaluator import EVALUATION
@@ -21,6 +21,7 @@ from wmtk.datasets import Dataset, Schema, Source
 from wmtk.datasets.schema_match import require_fit
 from wmtk.envs import ResolvedTask
 from wmtk.errors import ConfigError, DatasetError, RunError
+from wmtk.models import kernels
 from wmtk.models.world_model import WorldModel
 from wmtk.runs.baselines import store_baselines
 from wmtk.runs.checkpoint import Checkpoint
@@ -59,6 +60,7 @@ def train_policy(
     overrides: Mapping[str, Any] | None = None,
     datasets: DatasetLike | Sequence[DatasetLike] | None = None,
     checkpoint: str = "latest",
+    world_model: type[WorldModel] = WorldModel,
     updates: int | None = None,
     episodes: int = 10,
     task: ResolvedTask | str | None = None,
@@ -88,6 +90,7 @@ def train_policy(
         overrides: Single settings by dotted name, such as {"behavior.entropy": 3e-4}.
         datasets: The data whose states imagination starts from; default: the data of `model_run`.
         checkpoint: The checkpoint of `model_run`: "latest", "best" or an update's number.
+        world_model: The class that `model_run` was trained with, if it is a subclass.
         updates: Gradient updates of the run in total; default: 10,000, or as before on resuming.
         episodes: Episodes of the task to run after the last update; 0 disables them.
         task: The task to run them in; default: that of the data, if it can be made.
@@ -130,7 +133,8 @@ def train_policy(
     )
     _require_same_model(origin, config)
     which = "latest" if origin is run else checkpoint
-    require_saved_sizes(origin, config if origin is run else origin.settings, which)
+    settings = config if origin is run else origin.settings
+    require_saved_sizes(origin, settings, which, world_model)
     sources = data_of(run or origin) if datasets is None else to_sources(datasets)
     schema = Schema.from_json(origin.about["schema"])
     seen, _ = spaces_of(origin)
@@ -146,7 +150,7 @@ def train_policy(
     if run is not None and origin is not run:
         _require_same_weights(run, saved)
     torch.manual_seed(seed)
-    model = frozen_model(config, schema, saved, torch.device(device))
+    model = frozen_model(config, schema, saved, torch.device(device), world_model)
     trainer = PolicyTrainer(config, schema, model)
     env_task, env = None, None
     if episodes:
@@ -176,6 +180,7 @@ def train_policy(
         "schema": schema.to_json(),
         "env": dict(origin.about["env"]),
         "model": {"run": str(model_run), "step": saved.step, "hash": saved.hash},
+        **recorded_class(world_model),
     }
     if run is None:
         for name, (old, new) in origin.settings.diff(config).items():
@@ -249,13 +254,18 @@ def _require_same_weights(run: Run, saved: Checkpoint) -> None:
 
 
 def frozen_model(
-    config: TrainingConfig, schema: Schema, saved: Checkpoint, device: torch.device
+    config: TrainingConfig,
+    schema: Schema,
+    saved: Checkpoint,
+    device: torch.device,
+    world_model: type[WorldModel] = WorldModel,
 ) -> WorldModel:
     """The world model of a checkpoint, with weights that need no gradient."""
     codec = ActionCodec(schema.action)
     config = resolve_precision(config, device)
     specs = config.data.observations(schema).specs
-    model = WorldModel(config.model, specs, codec.size).to(device)
+    kernels.select(config.kernels)
+    model = world_model(config.model, specs, codec.size).to(device)
     model.requires_grad_(False).eval()
     set_up(model, device, config.precision, compiled=config.compile)  # as in its own training
     with checkpoint_errors(saved.path):

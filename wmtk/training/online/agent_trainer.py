@@ -17,7 +17,7 @@ from wmtk.collecting.evaluator import EVALUATION
 from wmtk.datasets import Batch, Schema, Source
 from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.rssm import State
-from wmtk.models.world_model import Inputs
+from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.training_config import TrainingConfig
 from wmtk.training.loop import EvalOutcome, Report, Update
@@ -37,12 +37,17 @@ class AgentTrainer:
     """
 
     def __init__(
-        self, config: TrainingConfig, schema: Schema, seed: int, device: torch.device
+        self,
+        config: TrainingConfig,
+        schema: Schema,
+        seed: int,
+        device: torch.device,
+        world_model: type[WorldModel] = WorldModel,
     ) -> None:
         self.schema = schema
         self._config, self._timer = config.online, Timer()
         torch.manual_seed(seed)
-        self.model = ModelTrainer(config, schema, device)
+        self.model = ModelTrainer(config, schema, device, world_model)
         self._rng = {"model": RngState()}
         self.policy = PolicyTrainer(config, schema, self.model.model)
         self._rng["behavior"] = RngState()

@@ -20,7 +20,6 @@ from wmtk.collecting.policies import Policy
 from wmtk.collecting.workers import process_started, starting_process
 from wmtk.datasets import Episode
 from wmtk.errors import EnvironmentFailedError
-from wmtk.models.world_model import WorldModel
 from wmtk.runs.state_dict import fork_rng
 
 
@@ -147,7 +146,7 @@ def _copied(policy: Policy) -> Policy:
     with fork_rng():
         # A new model: one of lower precision has forward functions that cannot be pickled.
         size = ActionCodec(schema.action).size
-        model = WorldModel(policy.model.config, schema.obs, size)
+        model = type(policy.model)(policy.model.config, schema.obs, size)
     model.load_state_dict(policy.model.state_dict())
     actor_critic = copy.deepcopy(policy.actor_critic).cpu()
     for network in (model, actor_critic):

@@ -11,13 +11,18 @@ from pathlib import Path
 
 import torch
 
-from wmtk.agent.saved_sizes import require_saved_sizes
+from wmtk.agent.saved_sizes import (
+    recorded_class,
+    require_recorded_class,
+    require_saved_sizes,
+)
 from wmtk.collecting import schema_of
 from wmtk.datasets import Schema, Source
 from wmtk.datasets.schema_match import require_fit
 from wmtk.datasets.storage import atomic
 from wmtk.envs import ResolvedTask, resolve
 from wmtk.errors import RunError, UsageError
+from wmtk.models.world_model import WorldModel
 from wmtk.runs.data_sources import identity, pin_version, restore_sources
 from wmtk.runs.model_spaces import require_same_observations
 from wmtk.runs.run_directory import Run
@@ -61,6 +66,7 @@ def initialize(
     steps: int | None,
     datasets: DatasetLike | Sequence[DatasetLike],
     init: str | os.PathLike[str] | None,
+    world_model: type[WorldModel],
     seed: int | None,
     device: str,
     resume: bool,
@@ -81,7 +87,7 @@ def initialize(
     if run is not None:
         require_same_task(run, task)
         require_same_observations(run, config)
-        require_saved_sizes(run, config)
+        require_saved_sizes(run, config, world_model=world_model)
     schema = schema_of(task)
     seed = int(resolve_resumed(run, "seed", seed, 0))
     sources = restore_sources(run, sources) if run else [pin_version(source) for source in sources]
@@ -90,7 +96,7 @@ def initialize(
     seen = schema.only(observations.sources)
     for source in sources:
         require_fit(seen, source.dataset.schema, f"{task.task} and {source.dataset.path}")
-    agent = AgentTrainer(config, schema, seed, torch.device(device))
+    agent = AgentTrainer(config, schema, seed, torch.device(device), world_model)
     about = {
         "seed": seed,
         "data": [identity(source) for source in sources],
@@ -98,6 +104,7 @@ def initialize(
         "env": task.settings,
         "steps": steps,
         "init": load_init(agent, init_path, run),
+        **recorded_class(world_model),
     }
     for note in observations.notes:
         on_note(note)
@@ -130,6 +137,7 @@ def load_init(agent: AgentTrainer, init: Path | None, run: Run | None) -> dict[s
     if init is None or (run is not None and run.step):
         return None  # a run with a checkpoint continues from that
     origin = Run(init)
+    require_recorded_class(origin, type(agent.model.model))
     schema = Schema.from_json(origin.about["schema"])
     sources = origin.settings.data.observations(schema).sources
     obs = agent.schema.obs  # images may differ in size, since they are resized

@@ -10,6 +10,7 @@ from wmtk.collecting import seed_entropy
 from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Source
 from wmtk.envs import ResolvedTask
+from wmtk.models.world_model import WorldModel
 from wmtk.runs.baselines import store_baselines
 from wmtk.runs.replay import Replay, has_replay
 from wmtk.runs.run_directory import Run
@@ -36,6 +37,7 @@ def online(
     steps: int | None = None,
     datasets: DatasetLike | Sequence[DatasetLike] = (),
     init: str | os.PathLike[str] | None = None,
+    world_model: type[WorldModel] = WorldModel,
     seed: int | None = None,
     device: str = "auto",
     resume: bool = False,
@@ -60,6 +62,7 @@ def online(
             times online.prefill if that is more, or as before on resuming.
         datasets: Further data to train on, as in `train_model`.
         init: A run whose world model, and policy if it has one, training starts with.
+        world_model: The class of the world model, as in `train_model`.
         resume: Continue from the newest checkpoint, with all whole episodes, if `out` is a run.
         workers: Processes for the environments; default: as many as there are cores.
         background: Collect in another process during updates.
@@ -80,7 +83,9 @@ def online(
         >>> agent = wmtk.load(run.path)
     """
     settings = (config, preset, ablations, overrides)
-    start = initialize(task, out, settings, steps, datasets, init, seed, device, resume, on_note)
+    start = initialize(
+        task, out, settings, steps, datasets, init, world_model, seed, device, resume, on_note
+    )
     run, config, agent = start.run, start.config, start.agent
     with run_lock(run, lambda: start.resumed or run.step > 0 or has_replay(run.path)):
         run.append_command()
