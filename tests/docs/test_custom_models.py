@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import wmtk
+from wmtk.errors import RunError
 from wmtk.models.world_model import WorldModel
 
 from .conftest import DOCS
@@ -24,7 +26,8 @@ def test_the_runs_record_their_class(reader: Any) -> None:
     for name in ("model", "policy"):
         about = json.loads((reader.folder / "runs" / name / "run.json").read_text())
         assert about["world_model"] == "my_models:SmallModel"
-    assert not (reader.folder / "runs" / "other").exists()
+    with pytest.raises(RunError, match="trained with the class my_models:SmallModel, not with"):
+        wmtk.load(reader.folder / "runs" / "model")
 
 
 def test_every_method_of_the_table_exists() -> None:
