@@ -20,10 +20,10 @@ Flags = NDArray[np.bool_]
 BINS = 10
 
 
-def sklearn_module(name: str) -> Any:
-    """A module of scikit-learn, which is optional and takes a second to import."""
+def optional_module(name: str) -> Any:
+    """A module that comes with scikit-learn, which is optional and takes a second to import."""
     try:
-        return import_module(f"sklearn.{name}")
+        return import_module(name)
     except ModuleNotFoundError as error:
         raise MissingDependencyError("scikit-learn", "viz", "Measuring a model") from error
 
@@ -36,7 +36,7 @@ def average_precision(truth: ArrayLike, score: ArrayLike) -> float:
     happened = np.asarray(truth, bool)
     if not happened.any():
         return np.nan
-    return float(sklearn_module("metrics").average_precision_score(happened, score))
+    return float(optional_module("sklearn.metrics").average_precision_score(happened, score))
 
 
 def tolerant_average_precision(
@@ -76,13 +76,15 @@ def roc_auc(truth: ArrayLike, score: ArrayLike) -> float:
     happened = np.asarray(truth, bool)
     if happened.all() or not happened.any():
         return np.nan
-    return float(sklearn_module("metrics").roc_auc_score(happened, score))
+    return float(optional_module("sklearn.metrics").roc_auc_score(happened, score))
 
 
 def brier(truth: ArrayLike, probability: ArrayLike) -> float:
     """The mean squared error of probabilities; b·(1 − b) for one that is always the base rate b."""
     happened = np.asarray(truth, bool)
-    return float(sklearn_module("metrics").brier_score_loss(happened, probability, pos_label=True))
+    return float(
+        optional_module("sklearn.metrics").brier_score_loss(happened, probability, pos_label=True)
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wmtk.stats import Numbers
-from wmtk.viz.metrics.events import sklearn_module
+from wmtk.viz.metrics.events import optional_module
 from wmtk.viz.metrics.numbers import r_squared
 
 FOLDS = 5
@@ -35,13 +35,23 @@ def probe(features: ArrayLike, factor: ArrayLike, episode: ArrayLike, seed: int 
     probe that was fitted to the others; the penalty is chosen on one fold among these. Factors of
     few values are classified, others predicted as numbers.
     """
+    # On a busy machine, threads that wait for each other take a hundred times as long as one.
+    with optional_module("threadpoolctl").threadpool_limits(1):
+        return _cross_validated(features, factor, episode, seed)
+
+
+def _cross_validated(
+    features: ArrayLike, factor: ArrayLike, episode: ArrayLike, seed: int
+) -> Probe:
     x, values, groups = np.asarray(features, np.float64), np.asarray(factor), np.asarray(episode)
     distinct, classes = np.unique(values, return_inverse=True)
     classify = values.ndim == 1 and len(distinct) <= FEW
     y = classes if classify else values.reshape(len(x), -1).astype(float)
     count = min(FOLDS, len(np.unique(groups)))
     assert count >= 3, f"a probe needs episodes to fit, to tune and to test on: {count}"
-    splitter = sklearn_module("model_selection").GroupKFold(count, shuffle=True, random_state=seed)
+    splitter = optional_module("sklearn.model_selection").GroupKFold(
+        count, shuffle=True, random_state=seed
+    )
     folds = [test for _, test in splitter.split(x, y, groups)]
     predicted = np.empty_like(y)
     for number, test in enumerate(folds):
@@ -70,10 +80,10 @@ def score(truth: NDArray[Any], prediction: NDArray[Any]) -> float:
 def fit(x: Numbers, y: NDArray[Any], penalty: float, classify: bool) -> Any:
     """A fitted ridge or logistic regression; the penalty is the weight of the squared weights."""
     if not classify:
-        return sklearn_module("linear_model").Ridge(alpha=penalty).fit(x, y)
+        return optional_module("sklearn.linear_model").Ridge(alpha=penalty).fit(x, y)
     if len(np.unique(y)) == 1:  # a logistic regression needs two classes
-        return sklearn_module("dummy").DummyClassifier().fit(x, y)
-    logistic = sklearn_module("linear_model").LogisticRegression
+        return optional_module("sklearn.dummy").DummyClassifier().fit(x, y)
+    logistic = optional_module("sklearn.linear_model").LogisticRegression
     return logistic(C=1 / penalty, max_iter=ITERATIONS).fit(x, y)
 
 
