@@ -157,7 +157,7 @@ def memory(lengths: list[int], folder: Path, targets: Targets, say: Callable[[st
 
 def _sampled(steps: int, path: Path) -> list[int]:
     shutil.rmtree(path, ignore_errors=True)
-    command = [sys.executable, "-m", "wmtk.cli", "collect", TASK, "--out", str(path), "--seed", "0"]
+    command = [sys.executable, "-m", "wmtk", "collect", TASK, "--out", str(path), "--seed", "0"]
     samples = [0]
     with subprocess.Popen(
         [*command, "--steps", str(steps), "--json"],

@@ -205,7 +205,7 @@ class Lab:
         line = ["wmtk", *map(str, words)]
         self._console.print(f"$ {shlex.join(line)}", highlight=False, soft_wrap=True)
         done = subprocess.run(
-            [sys.executable, "-m", "wmtk.cli", *line[1:]],
+            [sys.executable, "-m", "wmtk", *line[1:]],
             cwd=self.folder, check=False, capture_output=True, text=True,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )  # fmt: skip

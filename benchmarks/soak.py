@@ -87,7 +87,7 @@ def started(command: Sequence[str], log: Path) -> Iterator[psutil.Process]:
 
 def soak(args: argparse.Namespace, folder: Path) -> list[Sample]:
     out = folder / "run"
-    command = [sys.executable, "-m", "wmtk.cli", "online", args.task, "--out", str(out)]
+    command = [sys.executable, "-m", "wmtk", "online", args.task, "--out", str(out)]
     command += ["--steps", str(10**9), "--preset", "tiny", "--seed", "0"]
     command += [
         "--set",

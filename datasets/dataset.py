@@ -41,11 +41,16 @@ class Dataset:
     after the snapshot was taken raises EvictedError; all others stay readable.
 
     Example:
-        >>> with Dataset.create("pong.zarr", schema) as dataset:
-        ...     dataset.append(episode)
-        >>> dataset = Dataset.open("pong.zarr")
-        >>> dataset[0].obs["image"].shape
-        (813, 64, 64, 1)
+        >>> import wmtk
+        >>> dataset = wmtk.Dataset.open("catch.zarr")
+        >>> len(dataset), dataset.num_steps
+        (8, 632)
+        >>> episode = dataset[0]
+        >>> episode.obs["image"].shape  # row 0 is the observation of the reset
+        (80, 64, 64, 1)
+        >>> batch = wmtk.SequenceSampler(dataset, batch_size=4, length=10).sample()
+        >>> batch.reward.shape
+        (4, 10)
     """
 
     def __init__(

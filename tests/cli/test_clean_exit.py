@@ -127,7 +127,7 @@ def test_the_live_page_leaves_nothing(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     strictly(tmp_path, [CATCH])
     process = subprocess.Popen(
-        [*STRICT, "-m", "wmtk.cli", "viz", "serve", "catch.zarr", "--port", "0", "--no-open"],
+        [*STRICT, "-m", "wmtk", "viz", "serve", "catch.zarr", "--port", "0", "--no-open"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

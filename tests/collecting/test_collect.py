@@ -224,7 +224,7 @@ def test_random_actions_cover_the_space(spec) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_keeps_what_is_whole_and_goes_on(tmp_path, number) -> None:
-    command = [sys.executable, "-m", "wmtk.cli", "collect", "wmtk/Catch-v0", "--seed", "0"]
+    command = [sys.executable, "-m", "wmtk", "collect", "wmtk/Catch-v0", "--seed", "0"]
     command += ["--out", str(tmp_path / "d"), "--steps"]
     process = subprocess.Popen([*command, "10000000"], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60

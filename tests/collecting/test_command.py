@@ -110,7 +110,7 @@ def test_a_capacity_is_kept_to_and_explained(tmp_path, run_wmtk) -> None:
 @pytest.mark.parametrize("delay", [0.0, 0.5])
 def test_ctrl_c_while_workers_start_is_quiet(tmp_path, delay) -> None:
     """A terminal sends the signal to the workers as well."""
-    command = [sys.executable, "-m", "wmtk.cli", "collect", "CartPole-v1", "--workers", "2"]
+    command = [sys.executable, "-m", "wmtk", "collect", "CartPole-v1", "--workers", "2"]
     command += ["--out", str(tmp_path / "d"), "--steps", "10000000", "--seed", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     deadline = time.monotonic() + 60

@@ -81,7 +81,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def wmtk(folder: Path, *args: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "wmtk.cli", *map(str, args)]
+    command = [sys.executable, "-m", "wmtk", *map(str, args)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 

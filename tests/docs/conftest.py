@@ -83,7 +83,7 @@ class Reader:
         name, *rest = shlex.split(command)
         if name == "wmtk":
             # Like the script, which does not see the current folder unless wmtk looks there.
-            return [sys.executable, "-P", "-m", "wmtk.cli", *rest]
+            return [sys.executable, "-P", "-m", "wmtk", *rest]
         if name == "python":
             return [sys.executable, *rest]
         assert (name, rest) == ("pip", ["install", "."]), command

@@ -42,7 +42,7 @@ def test_the_commands_print_what_is_shown(folder, shown):
     name, *args = shlex.split(command)
     assert name == "wmtk"
     done = subprocess.run(
-        [sys.executable, "-m", "wmtk.cli", *args],
+        [sys.executable, "-m", "wmtk", *args],
         cwd=folder,
         capture_output=True,
         text=True,

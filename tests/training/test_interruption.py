@@ -29,7 +29,7 @@ def command(catch, small, tmp_path, request):
         words = ["train-model", str(catch), "--out", str(tmp_path / out), "--device", "cpu"]
         words += [*small, "--set", "logging.checkpoint_every=7", "--steps", str(steps), *options]
         process = subprocess.Popen(
-            [sys.executable, "-m", "wmtk.cli", *words],
+            [sys.executable, "-m", "wmtk", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -169,7 +169,7 @@ def command(small, tmp_path, request):
         for name, value in SMALL.items():
             words += ["--set", f"{name}={value}"]
         process = subprocess.Popen(
-            [sys.executable, "-m", "wmtk.cli", *words, *options],
+            [sys.executable, "-m", "wmtk", *words, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -268,7 +268,7 @@ def test_another_process_reads_tags_and_validates(command, tmp_path) -> None:
     assert batch.mask.all()
     dataset.tag("now")
     listed = subprocess.run(
-        [sys.executable, "-m", "wmtk.cli", "runs", str(tmp_path), "--json"],
+        [sys.executable, "-m", "wmtk", "runs", str(tmp_path), "--json"],
         capture_output=True,
         text=True,
         check=True,

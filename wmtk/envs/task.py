@@ -113,7 +113,19 @@ ATARI_RULES = {
 
 
 def make_env(task: str, **options: Any) -> gym.Env[Any, Any]:
-    """The environment of a task; `resolve` tells with which settings."""
+    """Make the environment of a task, a `gymnasium.Env`.
+
+    Example:
+        >>> import wmtk
+        >>> env = wmtk.make_env("wmtk/Catch-v0")
+        >>> obs, info = env.reset(seed=0)
+        >>> obs.shape
+        (64, 64, 1)
+
+    Args:
+        task: `atari_<game>`, `dmc_<domain>_<task>`, a gymnasium id, or `module:Id`.
+        options: Options of the task, such as `size=96`; `wmtk.resolve` returns all of them.
+    """
     return resolve(task, **options).make()
 
 

@@ -90,7 +90,7 @@ def test_human_opens_the_page_that_records(run_wmtk, tmp_path: Path, opened) -> 
 
 @pytest.mark.slow
 def test_it_serves_until_ctrl_c(catch: Path) -> None:
-    command = [sys.executable, "-m", "wmtk.cli", "viz", "serve", catch, "--port", "0", "--no-open"]
+    command = [sys.executable, "-m", "wmtk", "viz", "serve", catch, "--port", "0", "--no-open"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         found = re.search(r"http://\S+", process.stderr.readline())
