@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -122,14 +123,23 @@ def _report(error: BaseException, *, debug: bool) -> int:
     return 2 if isinstance(error, UsageError) else 1
 
 
+# Arguments that errors of the library name in their hints.
+ARGUMENTS = re.compile(
+    r"(?<![\w.-])(?P<name>append|obs_keys|task|workers)=(?P<value>True|\d+|'[^']*')"
+)
+SETTINGS = re.compile(r"(?<!--set )\b(?P<setting>data\.[a-z_]+=)")
+
+
 def _with_options(hint: str) -> str:
-    """A hint with command-line options instead of Python arguments: `append=True` → `--append`."""
+    """A hint with options of the command line: `append=True` becomes `--append`."""
 
     def option(match: re.Match[str]) -> str:
-        name, value = match["name"].replace("_", "-"), match["value"]
-        return f"--{name}" if value == "True" else f"--{name} {value}"
+        name, value = "--" + match["name"].replace("_", "-"), match["value"].strip("'")
+        if value == "True":
+            return name
+        return f"{name}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"
 
-    return re.sub(r"(?<![\w.])(?P<name>[a-z_]+)=(?P<value>True|\d+)\b", option, hint)
+    return SETTINGS.sub(r"--set \g<setting>", ARGUMENTS.sub(option, hint))
 
 
 def _version(wanted: bool) -> None:

@@ -15,7 +15,7 @@ from wmtk.datasets.integrity.validate import Progress
 from wmtk.datasets.transform import PathOrDataset, TransformReport, open_source, write_new
 from wmtk.errors import UsageError
 from wmtk.observations import IMAGE_SIZE, ObsCodec, images_of
-from wmtk.spaces import SMALLEST_PICTURE
+from wmtk.spaces import MIN_IMAGE_SIDE
 
 
 def resize(
@@ -44,7 +44,7 @@ def resize(
         chosen = images_of(obs) if keys is None else list(keys)
         if not chosen:
             raise UsageError(
-                f"{dataset.path} holds no images of {SMALLEST_PICTURE}×{SMALLEST_PICTURE} or more.",
+                f"{dataset.path} holds no images of {MIN_IMAGE_SIDE}×{MIN_IMAGE_SIDE} or more.",
                 f"Name the keys to resize with --keys. There are: {', '.join(obs)}.",
             )
         codec = ObsCodec(obs, image_size=size, obs_keys=chosen, as_image=chosen)

@@ -1,4 +1,4 @@
-"""Making pictures smaller by averaging areas, as two small matrix products."""
+"""Downscale images by area averaging, as two small matrix products."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 
-# Added before cutting off the fraction: slightly more than a half, so that exact halves are
-# rounded up in whatever order a processor adds.
+# Added before truncation: slightly more than a half, so that exact halves are rounded up
+# regardless of the order of summation.
 _ROUND = np.float32(0.5 + 2**-13)
-_PIECES = 4  # products so small that a BLAS does not start threads for them, which take longer
+_PIECES = 4  # products too small for a BLAS to start threads, which would take longer
 
 
 def area_weights(before: int, after: int) -> NDArray[np.float64]:
-    """(after, before): the share of each old pixel in each new one, along one axis."""
+    """Weights (after, before): the share of each input pixel in each output pixel of one axis."""
     edges = np.arange(after + 1) * (before / after)
     pixels = np.arange(before)
     lowest = np.maximum(edges[:-1, None], pixels)
@@ -28,8 +28,8 @@ def area_weights(before: int, after: int) -> NDArray[np.float64]:
 class AreaScaler:
     """Scales (height, width) or (height, width, channels) to (size, size, channels).
 
-    With `via`, through a picture of that height and width. The result is rounded once, at the
-    end: within one gray level of what two calls of OpenCV's INTER_AREA make, in half the time.
+    With `via`, the image is first scaled to that height and width. The result is rounded once, at
+    the end: within one gray level of two calls of OpenCV's INTER_AREA, in half the time.
     """
 
     def __init__(self, height: int, width: int, size: int, via: int | None = None) -> None:
@@ -37,10 +37,10 @@ class AreaScaler:
         self._rows = _block(height, size, via)
         self._columns = np.ascontiguousarray(_block(width, size, via).T)
 
-    def __call__(self, picture: Bytes) -> Bytes:
-        height, width = picture.shape[:2]
-        channels = picture.size // (height * width)
-        values = picture.astype(np.float32)
+    def __call__(self, image: Bytes) -> Bytes:
+        height, width = image.shape[:2]
+        channels = image.size // (height * width)
+        values = image.astype(np.float32)
         if channels > 1:
             values = np.ascontiguousarray(values.transpose(0, 2, 1))  # (height, channels, width)
         long = values.reshape(-1, len(self._columns))
@@ -52,7 +52,7 @@ class AreaScaler:
 
 
 def _block(before: int, after: int, via: int | None) -> NDArray[np.float32]:
-    """The weights (after, before) of the shortest stretch of an axis that repeats itself."""
+    """The weights (after, before) of the shortest period of an axis."""
     if via is None:
         weights, repeats = area_weights(before, after), math.gcd(before, after)
     else:

@@ -1,4 +1,4 @@
-"""Settings: frozen, typed, and with an answer to every misspelled name."""
+"""Base class of settings: frozen pydantic models with suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from wmtk.errors import ConfigError
 
 Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
 Depth = Annotated[int, Field(ge=1, le=64)]  # in layers
-MAX_SHOWN = 100  # characters of a wrong value in an error
+MAX_VALUE = 100  # characters of an invalid value in an error
 
 
 class Config(BaseModel):
-    """Base of all settings; they stand beside the class that they configure."""
+    """Base class of all settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:
-        """The settings from plain data, with errors that a user can act on."""
+        """Validate plain data; raises ConfigError."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             raise ConfigError(*_explain(cls, error)) from error
 
     def override(self, overrides: Mapping[str, Any]) -> Self:
-        """These settings with some of them replaced, by dotted name: {"rssm.deter": 200}."""
+        """Replace settings by dotted name, such as {"rssm.deter": 200}."""
         values = self.model_dump()
         names = [name for name, _ in _dotted(values)]
         for name, value in overrides.items():
@@ -45,42 +45,42 @@ class Config(BaseModel):
         return type(self).build(values)
 
     def diff(self, other: Self) -> dict[str, tuple[Any, Any]]:
-        """The settings that are not the same in `other`, by dotted name: (here, there)."""
-        here, there = dict(_dotted(self.model_dump())), dict(_dotted(other.model_dump()))
-        names = dict.fromkeys([*here, *there])
-        return {n: (here.get(n), there.get(n)) for n in names if here.get(n) != there.get(n)}
+        """The settings that differ, by dotted name: (of self, of other)."""
+        own, others = dict(_dotted(self.model_dump())), dict(_dotted(other.model_dump()))
+        names = dict.fromkeys([*own, *others])
+        return {n: (own.get(n), others.get(n)) for n in names if own.get(n) != others.get(n)}
 
     def changes_from(self, base: Self) -> dict[str, Any]:
-        """What turns `base` into these settings, as `changed` takes it; schedules as a whole."""
+        """The overrides that turn `base` into these settings; schedules as a whole."""
         changes: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
-            mine, theirs = getattr(self, name), getattr(base, name)
-            if mine == theirs:
+            value, before = getattr(self, name), getattr(base, name)
+            if value == before:
                 continue
             if isinstance(field.annotation, type) and issubclass(field.annotation, Config):
-                changes |= {f"{name}.{key}": x for key, x in mine.changes_from(theirs).items()}
+                changes |= {f"{name}.{key}": x for key, x in value.changes_from(before).items()}
             else:
-                changes[name] = mine.model_dump() if isinstance(mine, Config) else mine
+                changes[name] = value.model_dump() if isinstance(value, Config) else value
         return changes
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence with the names of `known` that `name` may stand for, or nothing."""
+    """`Did you mean …?` with the names of `known` that are similar to `name`, or an empty text."""
     names = list(known)
-    ends: dict[str, list[str]] = {}  # somebody may have left out what comes before the last dot
+    ends: dict[str, list[str]] = {}  # for names without their prefix
     for candidate in names:
         ends.setdefault(candidate.rpartition(".")[2], []).append(candidate)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     for end in difflib.get_close_matches(name.rpartition(".")[2], ends, n=3, cutoff=0.7):
         close += ends[end]
-    *rest, last = [f"'{found}'" for found in dict.fromkeys(close)][:3] or [""]
+    *rest, last = [f"'{match}'" for match in dict.fromkeys(close)][:3] or [""]
     if not last:
         return ""
     return f"Did you mean {', '.join(rest)}{' or ' if rest else ''}{last}?"
 
 
 def _dotted(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every single setting with its dotted name."""
+    """All settings with their dotted names."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from _dotted(value, f"{prefix}{name}.")
@@ -101,7 +101,7 @@ def _explain(cls: type[Config], error: ValidationError) -> tuple[str, str]:
     lines = []
     for problem in error.errors():
         where = ".".join(map(str, problem["loc"]))
-        lines.append(f"  {where} = {repr(problem['input'])[:MAX_SHOWN]}: {problem['msg']}")
-    return f"These settings of {cls.__name__} make no sense:\n" + "\n".join(lines), (
-        "Correct them in the file or in --set name=value."
+        lines.append(f"  {where} = {repr(problem['input'])[:MAX_VALUE]}: {problem['msg']}")
+    return f"Invalid settings of {cls.__name__}:\n" + "\n".join(lines), (
+        "Correct them in the file or in the overrides."
     )

@@ -1,8 +1,7 @@
-"""Schemas of the documents that wmtk reads back from disk.
+"""Schemas of the JSON and YAML documents that wmtk reads from disk.
 
-Each JSON or YAML document has one `Document` subclass. A checksum shows that a file is the one that
-was written; the schema shows that its content makes sense. Code that reads a document relies on
-the schema and checks nothing again.
+Each kind of document is a subclass of `Document`. A checksum verifies that a file is unchanged;
+the schema verifies its content. Code that uses a document relies on the schema.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ MAX_PROBLEMS = 3  # listed in an error message
 MAX_DEPTH = 64  # of free-form JSON
 T = TypeVar("T")
 Items = Annotated[tuple[T, ...], Field(strict=False)]  # a JSON list
-Text = InstanceOf[str]  # free text, which may hold characters that UTF-8 has no bytes for
+Text = InstanceOf[str]  # any text, also with characters that UTF-8 cannot encode
 
 
 def check_depth(value: Any) -> Any:
-    """Refuse nesting that would exhaust the stack of whatever walks the value later."""
+    """Raise ValueError for values nested too deeply for recursive functions."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner = [child for node in level for child in _children(node)]
@@ -38,13 +37,13 @@ def _children(node: Any) -> list[Any]:
     return node if isinstance(node, list) else []
 
 
-FreeForm = Annotated[dict[str, Any], AfterValidator(check_depth)]  # a JSON object of any content
+FreeForm = Annotated[dict[str, Any], AfterValidator(check_depth)]  # any JSON object
 
 
 class Document(BaseModel):
-    """Base of all document schemas: strict types (no `1.5` or `true` for an integer), frozen.
+    """Base class of document schemas: frozen, with strict types (integers are not `1.5` or `true`).
 
-    Unknown fields are ignored, so that older code reads what newer code adds.
+    Unknown fields are ignored, so that newer versions may add fields.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
@@ -60,17 +59,17 @@ class Document(BaseModel):
 
     @classmethod
     def corrupt(cls, message: str, hint: str, path: Path) -> WmtkError:
-        """The error for a file that does not hold such a document; subclasses choose its class."""
+        """The error for an invalid document; subclasses override its class."""
         return CorruptDatasetError(message, hint, path)
 
 
 def problems(error: ValidationError | RecursionError) -> str:
-    """The first few validation errors on one line, without the values, which may be large."""
+    """The first few validation errors on one line, without the invalid values."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply."
-    found = [
+    lines = [
         f"{'.'.join(map(str, item['loc'])) or 'document'}: {item['msg']}"
         for item in error.errors(include_url=False, include_context=False, include_input=False)
     ]
-    more = f" (and {len(found) - MAX_PROBLEMS} more)" if len(found) > MAX_PROBLEMS else ""
-    return "; ".join(found[:MAX_PROBLEMS]) + more + "."
+    more = f" (and {len(lines) - MAX_PROBLEMS} more)" if len(lines) > MAX_PROBLEMS else ""
+    return "; ".join(lines[:MAX_PROBLEMS]) + more + "."

@@ -1,7 +1,7 @@
-"""Text on a terminal that may hold anything: a name, a path, a note or an exception from a file.
+"""Escape control characters in untrusted text (names, paths, messages) for terminals.
 
-Control characters move the cursor, change what was printed before, or reverse what is read; they
-are shown as escapes such as \\x1b.
+Control characters can move the cursor, overwrite earlier output or reverse the text. They are
+printed as escapes such as \\x1b.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-# C0 (but tabs and line feeds), DEL, C1, marks and overrides of the direction of text, separators
-# of lines, surrogates (bytes of a path that are not UTF-8), and characters that are invisible.
+# C0 (except tabs and line feeds), DEL, C1, direction marks and overrides, line separators,
+# surrogates (bytes of a path that are not UTF-8), and invisible characters.
 _CONTROL = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f"
@@ -23,17 +23,17 @@ _UNSAFE_IN_LINE = re.compile(rf"[{_CONTROL}\t\n]")
 
 
 def escaped(text: str) -> str:
-    """The text with escapes instead of control characters, but tabs and line feeds."""
+    """Escape all control characters except tabs and line feeds."""
     return UNSAFE.sub(_escape, text)
 
 
 def one_line(text: str) -> str:
-    """The same without tabs and line feeds: for a name."""
+    """Escape all control characters."""
     return _UNSAFE_IN_LINE.sub(_escape, text)
 
 
 def indented(text: str) -> str:
-    """The same with further lines indented: none of them can pass for a message of its own."""
+    """Like `escaped`, with continuation lines indented to distinguish them from other messages."""
     return escaped(text).replace("\n", "\n  ")
 
 
@@ -42,10 +42,10 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class _SafeStream:
-    """A standard stream for everything that is printed by others: warnings, logs, tracebacks."""
+    """Wraps a standard stream and escapes what is written: warnings, logs, tracebacks."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.rich_proxied_file = stream  # where rich's consoles write to, with their own codes
+        self.rich_proxied_file = stream  # rich writes its own codes here
         self._stream = stream
 
     def write(self, text: str) -> int:
@@ -61,17 +61,14 @@ class _SafeStream:
 
 
 def make_streams_safe() -> None:
-    """Escape what is written to sys.stdout and sys.stderr from now on.
-
-    So is what goes past them, to the streams that the interpreter started with.
-    """
+    """Escape what is written to sys.stdout and sys.stderr, also to their original streams."""
     sys.stdout, sys.stderr = _SafeStream(sys.stdout), _SafeStream(sys.stderr)
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc, assignment]
 
 
 @contextmanager
 def safe_streams() -> Iterator[None]:
-    """The same while the block runs."""
+    """A context in which `make_streams_safe` applies."""
     before = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
     make_streams_safe()
     try:

@@ -1,7 +1,7 @@
-"""Observations as a model takes them: the keys that it sees, and images in the size it knows.
+"""Convert observations to model inputs: selected keys, and images of one size.
 
-This is the only place where stored rows and the frames of an environment become model inputs:
-training batches, validation, acting, `wmtk.load` and the viewers all come through `ObsCodec`.
+All model inputs pass through `ObsCodec`: training batches, validation, acting, `wmtk.load` and the
+viewers.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from wmtk.area_resize import AreaScaler
 from wmtk.config import nearest
 from wmtk.errors import ConfigError, SchemaMismatchError
 from wmtk.reprs import brief
-from wmtk.spaces import SMALLEST_PICTURE, ArraySpec
+from wmtk.spaces import MIN_IMAGE_SIDE, ArraySpec
 
 Bytes = NDArray[np.uint8]
 
-IMAGE_SIZE = 64  # height and width that the networks of the paper take
-LEAST_NOTED = 7  # pixels; what may be an image of that size is not learned silently as a vector
-PIECE = 256  # frames that are converted at a time, which bounds the memory
+IMAGE_SIZE = 64  # height and width of images in the paper
+MIN_NOTED = 7  # pixels; possible images from this size on get a note if learned as vectors
+PIECE = 256  # frames converted at once, which bounds the memory
 
 
 class ObsCodec:
-    """Rows of a dataset or an environment → what a model takes, by key.
+    """Converts rows of a dataset or an environment to model inputs, by key.
 
-    `sources` are the spaces of the chosen keys as they are stored, `specs` those that the model
-    sees: images as bytes (image_size, image_size, C), images that are learned as vectors flat,
-    everything else as it is.
+    `sources` are the spaces of the selected keys as stored, `specs` those of the model inputs:
+    images as uint8 (image_size, image_size, C), images that are learned as vectors flattened,
+    everything else unchanged.
     """
 
     def __init__(
@@ -44,10 +44,11 @@ class ObsCodec:
         as_vector: Sequence[str] = (),
         image_range: tuple[float, float] | None = None,
     ) -> None:
-        """`image_range` is black and white in images whose space does not say it."""
+        """`image_range` is (black, white) for images whose space has no bounds."""
         if image_range is not None and not image_range[0] < image_range[1]:
             raise ConfigError(
-                f"data.image_range {list(image_range)} is no range.", "Give black, then white."
+                f"data.image_range {list(image_range)} is not increasing.",
+                "Give black, then white.",
             )
         self.sources = {
             key: _with_range(obs[key], image_range) for key in chosen_keys(obs, obs_keys)
@@ -61,27 +62,27 @@ class ObsCodec:
             )
         self.image_size = image_size
         self.specs: dict[str, ArraySpec] = {}
-        self.notes: list[str] = []  # what becomes of images, in words
+        self.notes: list[str] = []  # how images are converted
         self._scalers: dict[tuple[int, int], AreaScaler] = {}
         for key, spec in self.sources.items():
-            self.specs[key] = self._seen(key, spec, key in as_image, key in as_vector)
+            self.specs[key] = self._model_spec(key, spec, key in as_image, key in as_vector)
 
     def __repr__(self) -> str:
         return f"ObsCodec({brief({key: str(spec) for key, spec in self.specs.items()})})"
 
-    def _seen(self, key: str, spec: ArraySpec, as_image: bool, as_vector: bool) -> ArraySpec:
-        """The space of a key as the model sees it."""
+    def _model_spec(self, key: str, spec: ArraySpec, as_image: bool, as_vector: bool) -> ArraySpec:
+        """The space of a key as a model input."""
         least = min((spec.image_shape() or (0, 0))[:2])
-        small = least < SMALLEST_PICTURE
-        if as_vector or (small and not as_image and (spec.is_image or least >= LEAST_NOTED)):
+        small = least < MIN_IMAGE_SIDE
+        if as_vector or (small and not as_image and (spec.is_image or least >= MIN_NOTED)):
             return self._as_vector(key, spec, small=small and not as_vector)
         if as_image or spec.is_image:
             return self._as_image(key, spec)
         if spec.looks_like_image:
             raise ConfigError(
                 f"{key!r} ({spec}) has the size of images, but {_obstacle(spec)}.",
-                f"{_remedy(spec)}; leave it out (--obs-keys=-{key}), or learn it as a vector of "
-                f"{spec.numbers:,} numbers (--set data.as_vector={key}).",
+                f"{_remedy(spec)}; leave it out (obs_keys='-{key}'), or learn it as a vector of "
+                f"{spec.numbers:,} numbers (data.as_vector={key}).",
             )
         return spec
 
@@ -89,7 +90,7 @@ class ObsCodec:
         if small:
             self.notes.append(
                 f"{key}: {_size(spec.shape)} {spec.dtype} is learned as a vector of "
-                f"{spec.numbers} numbers; --set data.as_image={key} learns it as an image."
+                f"{spec.numbers} numbers; data.as_image={key} learns it as an image."
             )
         if not (spec.is_image or spec.looks_like_image):
             return spec
@@ -103,8 +104,8 @@ class ObsCodec:
                 f"{_remedy(spec)}, or do not name {key} as an image.",
             )
         size, (height, width, channels) = self.image_size, shape
-        seen = ArraySpec("box", (size, size, channels), "uint8", 0, 255)
-        if (spec.shape, spec.dtype) == (seen.shape, seen.dtype):
+        result = ArraySpec("box", (size, size, channels), "uint8", 0, 255)
+        if (spec.shape, spec.dtype) == (result.shape, result.dtype):
             return spec
         plain = spec.dtype == "uint8" and spec.shape in (shape, shape[:2])
         many = len(self.sources) > 1
@@ -118,17 +119,17 @@ class ObsCodec:
         fits = (height, width) == (size, size)
         what = "converted to bytes" if fits else f"resized to {size}×{size} (data.image_size)"
         self.notes.append(f"{name} {form} are {what}.")
-        return seen
+        return result
 
     def __call__(self, obs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """The chosen keys, each (…, stored shape) → (…, shape that the model sees).
+        """Convert the selected keys, each from (…, stored shape) to (…, model shape).
 
-        Rows that the model can take as they are stay as they are: twice is the same as once.
+        Rows that are model inputs already are returned unchanged.
         """
         return {key: self.rows(key, obs[key]) for key in self.specs}
 
     def rows(self, key: str, rows: NDArray[Any]) -> NDArray[Any]:
-        """The same for the rows of one key."""
+        """Convert the rows of one key."""
         source, spec = self.sources[key], self.specs[key]
         if not self.changes(key):
             return rows
@@ -138,7 +139,7 @@ class ObsCodec:
             raise SchemaMismatchError(
                 f"Rows of {key!r} have shape {rows.shape} and dtype {rows.dtype.name}; the model "
                 f"takes {source}.",
-                "A model works with data of the spaces that it was trained on.",
+                "The data must have the spaces that the model was trained on.",
             )
         lead = rows.shape[: rows.ndim - len(source.shape)]
         if not spec.is_image:
@@ -156,7 +157,7 @@ class ObsCodec:
         return (source.shape, source.dtype) != (spec.shape, spec.dtype)
 
     def _resize(self, frames: Bytes, out: Bytes) -> None:
-        """(N, H, W, C) → (N, size, size, C), frame by frame: the same for one and for many."""
+        """Scale (N, H, W, C) to (N, size, size, C), frame by frame, independently of N."""
         height, width = frames.shape[1:3]
         if frames.shape == out.shape:
             out[:] = frames
@@ -174,18 +175,18 @@ def _with_range(spec: ArraySpec, limits: tuple[float, float] | None) -> ArraySpe
 
 
 def images_of(obs: Mapping[str, ArraySpec], *, plain: bool = False) -> list[str]:
-    """The keys of images that are learned as such, or only of those that are bytes already."""
-    found = []
+    """The keys of images; with `plain` only those stored as uint8 (H, W) or (H, W, C)."""
+    keys = []
     for key, spec in obs.items():
-        shape = spec.image_shape(SMALLEST_PICTURE)
+        shape = spec.image_shape(MIN_IMAGE_SIDE)
         bytes_already = spec.dtype == "uint8" and spec.shape in (shape, (shape or ())[:2])
         if spec.is_image and shape is not None and (bytes_already or not plain):
-            found.append(key)
-    return found
+            keys.append(key)
+    return keys
 
 
 def to_bytes(spec: ArraySpec, rows: NDArray[Any], key: str = "image") -> Bytes:
-    """Images (…, stored shape) of any form as bytes (…, height, width, channels)."""
+    """Convert images (…, stored shape) of any form to uint8 (…, height, width, channels)."""
     shape, limits = spec.image_shape(), spec.image_range
     assert shape is not None, spec
     assert limits is not None, spec
@@ -197,34 +198,34 @@ def to_bytes(spec: ArraySpec, rows: NDArray[Any], key: str = "image") -> Bytes:
         scaled = (rows.astype(np.float32) - np.float32(low)) * np.float32(255 / (high - low))
         if np.isnan(scaled).any():
             raise SchemaMismatchError(
-                f"Images {key!r} hold values that are not numbers (NaN).",
-                "Correct the environment or the data that they come from.",
+                f"Images {key!r} contain NaN.",
+                "Correct the environment or the data.",
             )
         rows = np.rint(scaled.clip(0, 255)).astype(np.uint8)
     return rows.reshape(*lead, *shape)
 
 
 def key_names(value: Any) -> Any:
-    """`image,state`, with or without brackets, as names; anything else stays as it is."""
+    """Split a text such as `image,state` or `[image, state]`; other values are returned as is."""
     if not isinstance(value, str):
         return value
     return tuple(name.strip() for name in value.strip("[] ").split(",") if name.strip())
 
 
-def chosen_keys(known: Iterable[str], asked: Sequence[str]) -> list[str]:
-    """Observation keys: all, those named, or all but those named with a '-' before them."""
+def chosen_keys(known: Iterable[str], selection: Sequence[str]) -> list[str]:
+    """Select observation keys: all, those named, or all except those named with a leading '-'."""
     known = list(known)
-    left_out = [name.removeprefix("-") for name in asked if name.startswith("-")]
-    if left_out and len(left_out) < len(asked):
+    left_out = [name.removeprefix("-") for name in selection if name.startswith("-")]
+    if left_out and len(left_out) < len(selection):
         raise ConfigError(
-            f"The observation keys {', '.join(asked)} both choose and leave out.",
-            "Name the keys to use, or each key to leave out with a '-' before it.",
+            f"The observation keys {', '.join(selection)} mix selection and exclusion.",
+            "Name the keys to use, or the keys to leave out with a leading '-'.",
         )
-    named = left_out or list(asked)
+    named = left_out or list(selection)
     _require_known(named, known)
-    chosen = [key for key in known if not asked or (key in named) != bool(left_out)]
+    chosen = [key for key in known if not selection or (key in named) != bool(left_out)]
     if not chosen:
-        raise ConfigError("No observation key is left.", f"There are: {', '.join(known)}.")
+        raise ConfigError("No observation key is left.", f"Keys: {', '.join(known)}.")
     return chosen
 
 
@@ -232,12 +233,12 @@ def _require_known(keys: Iterable[str], known: Iterable[str], place: str = "") -
     known = list(known)
     for key in keys:
         if key not in known:
-            hint = f"{nearest(key, known)} There are: {', '.join(known)}."
+            hint = f"{nearest(key, known)} Keys: {', '.join(known)}."
             raise ConfigError(f"{place}There is no observation key {key!r}.", hint.strip())
 
 
 def _holds(rows: NDArray[Any], spec: ArraySpec) -> bool:
-    """Whether rows (…, *spec.shape) are of a space."""
+    """Whether rows are (…, *spec.shape) of the dtype of a space."""
     shape = spec.shape
     return rows.dtype == spec.dtype and rows.shape[rows.ndim - len(shape) :] == shape
 
@@ -245,15 +246,15 @@ def _holds(rows: NDArray[Any], spec: ArraySpec) -> bool:
 def _obstacle(spec: ArraySpec) -> str:
     if spec.image_shape() is None:
         return "images are (H, W), (H, W, C) or (C, H, W) with 1, 3 or 4 channels"
-    return "its space does not say which numbers are black and white"
+    return "its space has no bounds, so black and white are unknown"
 
 
 def _remedy(spec: ArraySpec) -> str:
     if spec.image_shape() is None:
         return "Store one image per key"
     return (
-        "Declare the bounds in the observation space, such as Box(0, 1, …), or say what is black "
-        "and white (--set data.image_range=[0,1])"
+        "Declare the bounds in the observation space, such as Box(0, 1, …), or give black and "
+        "white (data.image_range=[0,1])"
     )
 
 

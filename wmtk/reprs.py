@@ -1,4 +1,4 @@
-"""Short representations of objects that hold arrays: their dtype and shape, not their numbers."""
+"""Short representations of objects with arrays: dtype and shape instead of values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-LONGEST = 1000  # characters in all
+MAX_LENGTH = 1000  # characters
 TEXT, ITEMS = 80, 8  # characters of a value, items of a collection
 
 
@@ -20,11 +20,11 @@ def brief_repr(self: Any, **first: Any) -> str:
     """
     values = first | _fields(self)
     text = ", ".join(f"{name}={brief(value)}" for name, value in values.items())
-    return _cut(f"{type(self).__name__}({text}", LONGEST - 1) + ")"
+    return _cut(f"{type(self).__name__}({text}", MAX_LENGTH - 1) + ")"
 
 
 def brief(value: Any) -> str:
-    """One value in at most about a line."""
+    """The representation of a value, about one line at most."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         dtype = str(value.dtype).removeprefix("torch.")
         return f"{dtype}[{', '.join(map(str, value.shape))}]"
@@ -51,7 +51,7 @@ def _some(values: Any) -> list[Any]:
 
 
 def _more(values: Any) -> str:
-    return f", … {len(values)} in all" if len(values) > ITEMS else ""
+    return f", … {len(values)} in total" if len(values) > ITEMS else ""
 
 
 def _cut(text: str, most: int) -> str:

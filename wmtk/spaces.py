@@ -1,4 +1,4 @@
-"""What one array of a row may hold: a gymnasium leaf space as plain, JSON-ready data."""
+"""Gymnasium spaces as plain data that JSON can represent: one `ArraySpec` per array."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ DTYPES = frozenset(
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
 KINDS = ("box", "discrete", "multi_discrete", "multi_binary")
-MAX_ROW_BYTES = 64 * 2**20  # one row of one array: a 4k RGB float frame and more
+MAX_ROW_BYTES = 64 * 2**20  # a row of one array; larger than a 4K RGB float frame
 MAX_DIMS = 16
-SMALLEST_PICTURE = 32  # pixels of a side; smaller arrays are learned as vectors by default
-CHANNELS = (1, 3, 4)  # of pictures
+MIN_IMAGE_SIDE = 32  # pixels; smaller arrays are learned as vectors by default
+CHANNELS = (1, 3, 4)  # of images
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 MAX_NAME = 64
 
 
 def check_name(name: str, what: str) -> str:
-    """Return `name` if it is safe as a file name (and as a key of any object store)."""
+    """Return `name` if it is safe as a file name and as a key of an object store."""
     if not NAME.fullmatch(name) or len(name) > MAX_NAME or ".." in name:
         raise SpaceError(
-            f"{what} {name!r} cannot be used as a name.",
+            f"{what} {name!r} is not a valid name.",
             f"Use 1 to {MAX_NAME} letters, digits, '_', '-' and '.', not starting with '.'.",
         )
     return name
@@ -90,7 +90,7 @@ class ArraySpec:
 
     @property
     def numbers(self) -> int:
-        """How many numbers a row has."""
+        """The number of elements of a row."""
         return math.prod(self.shape)
 
     @property
@@ -99,18 +99,18 @@ class ArraySpec:
 
     @property
     def is_image(self) -> bool:
-        """Whether rows are pictures: bytes (H, W, C) of any size, other forms from 32×32 on.
+        """Whether rows are images: uint8 (H, W, C) of any size, other forms from 32×32 on.
 
-        Other forms are (C, H, W) and (H, W), and other numbers whose `image_range` is known.
+        Other forms are (C, H, W) and (H, W), and other dtypes whose `image_range` is known.
         """
         plain = self.dtype == "uint8" and len(self.shape) == 3 and self.shape[-1] in CHANNELS
-        shape = self.image_shape(1 if plain else SMALLEST_PICTURE)
+        shape = self.image_shape(1 if plain else MIN_IMAGE_SIDE)
         return shape is not None and self.image_range is not None
 
     @property
     def looks_like_image(self) -> bool:
-        """Whether rows have the size of pictures, though not the form or a known range."""
-        return sum(side >= SMALLEST_PICTURE for side in self.shape) > 1 and not self.is_image
+        """Whether rows have the size of images, but another form or an unknown range."""
+        return sum(side >= MIN_IMAGE_SIDE for side in self.shape) > 1 and not self.is_image
 
     def image_shape(self, smallest: int = 1) -> tuple[int, int, int] | None:
         """Height, width and channels of (H, W, C), (C, H, W) or (H, W); None for other shapes."""
@@ -124,9 +124,9 @@ class ArraySpec:
 
     @property
     def image_range(self) -> tuple[float, float] | None:
-        """The numbers that are black and white: the declared bounds; None if they are not known.
+        """The values of black and white: the declared bounds; None if unknown.
 
-        Bytes reach from 0 to 255. The limits of other dtypes say nothing of pictures, except
+        uint8 ranges from 0 to 255. The limits of other dtypes are not taken as bounds, except
         those of bool and uint16.
         """
         if self.dtype == "uint8":
@@ -146,7 +146,7 @@ class ArraySpec:
         return self.high - self.low + 1
 
     def bound(self, which: Literal["low", "high"]) -> NDArray[Any]:
-        """The bound as an array of `shape`, unbounded elements at ±inf or the dtype's limit."""
+        """The bound as an array of `shape`; unbounded elements are ±inf or the dtype's limit."""
         dtype = np.dtype(self.dtype)
         sign = -1 if which == "low" else 1
         limit: float | int
@@ -163,9 +163,9 @@ class ArraySpec:
         return np.array(filled, dtype).reshape(self.shape)
 
     def first_outside(self, rows: NDArray[Any]) -> tuple[int, ...] | None:
-        """The index in `rows`, of shape (n, …), of the first element beyond the bounds.
+        """The index in `rows` (n, …) of the first element outside of the bounds, or None.
 
-        Floats may pass a bound by a rounding error. NaN is not beyond any bound.
+        Floats may exceed a bound by a rounding error. NaN is inside of all bounds.
         """
         dtype = np.dtype(self.dtype)
         least, most = _limits(dtype) if dtype.kind in "iub" else (None, None)
@@ -196,7 +196,7 @@ class ArraySpec:
 
     @classmethod
     def from_array(cls, rows: NDArray[Any]) -> ArraySpec:
-        """The unbounded box that `rows` of shape (T+1, …) come from."""
+        """The unbounded Box of `rows` (T+1, …)."""
         return cls("box", rows.shape[1:], rows.dtype.name)
 
     @classmethod
@@ -250,7 +250,7 @@ class ArraySpec:
 
 
 def _fits(spec: ArraySpec, bound: Bound) -> bool:
-    """Whether a bound has the right number of values, all of which the dtype can hold."""
+    """Whether a bound has the right number of values, all representable in the dtype."""
     values = bound if isinstance(bound, tuple) else (bound,)
     if isinstance(bound, tuple) and len(bound) != spec.numbers:
         return False
@@ -273,7 +273,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[float | int, float | int]:
 
 
 def _rounded(bound: NDArray[Any], sign: int) -> NDArray[np.float64]:
-    """A bound that values may pass by a rounding error of their dtype."""
+    """A bound widened by a rounding error of its dtype."""
     slack = max(1e-5, 4 * float(np.finfo(bound.dtype).eps))
     wide = bound.astype(np.float64)
     size = np.maximum(1, np.abs(np.where(np.isfinite(wide), wide, 0)))
@@ -282,7 +282,7 @@ def _rounded(bound: NDArray[Any], sign: int) -> NDArray[np.float64]:
 
 
 def _compact(bound: NDArray[Any]) -> Bound:
-    """A bound without repetition: None if infinite everywhere, one number if all are equal."""
+    """A bound as None if infinite everywhere, as one number if uniform, else as a tuple."""
     if bound.dtype.kind == "f":
         values = [None if np.isinf(value) else float(value) for value in bound.ravel()]
     else:
@@ -292,14 +292,13 @@ def _compact(bound: NDArray[Any]) -> Bound:
     return tuple(values)
 
 
-# How the leaves of a space are put together: a leaf is the key of its array, a Dict is
-# {"dict": {name: structure}}, a Tuple is {"tuple": [structure, …]}. A space that is itself a
-# leaf has the key "image" or "state".
+# The nesting of a space: a leaf is the key of its array, a Dict is {"dict": {name: structure}},
+# a Tuple is {"tuple": [structure, …]}. A space without nesting has the key "image" or "state".
 Structure = str | dict[str, Any]
 
 
 def leaf_spaces(space: gym.Space[Any]) -> tuple[Structure, dict[str, gym.Space[Any]]]:
-    """The structure of an observation space and the space of each leaf, whatever it is."""
+    """The structure of an observation space and the space of each leaf, of any type."""
     leaves: dict[str, gym.Space[Any]] = {}
 
     def visit(node: gym.Space[Any], prefix: str) -> Structure:
@@ -317,12 +316,12 @@ def leaf_spaces(space: gym.Space[Any]) -> tuple[Structure, dict[str, gym.Space[A
 
     structure = visit(space, "")
     if not leaves:
-        raise SpaceError(f"The observation space {space} holds no array.", "Add a key to it.")
+        raise SpaceError(f"The observation space {space} has no array.", "Add a key to it.")
     return structure, leaves
 
 
 def flatten_space(space: gym.Space[Any]) -> tuple[Structure, dict[str, ArraySpec]]:
-    """The structure of an observation space and the specification of each leaf."""
+    """The structure of an observation space and the `ArraySpec` of each leaf."""
     structure, leaves = leaf_spaces(space)
     specs: dict[str, ArraySpec] = {}
     refused: dict[str, SpaceError] = {}
@@ -339,12 +338,12 @@ def flatten_space(space: gym.Space[Any]) -> tuple[Structure, dict[str, ArraySpec
     keys = ",".join(f"-{key}" for key in refused)
     raise SpaceError(
         "Observation keys that cannot be stored:\n" + "\n".join(lines),
-        f"Leave them out: --obs-keys={keys}, in Python obs_keys={keys!r}.",
+        f"Leave them out: obs_keys={keys!r}.",
     )
 
 
 def unflatten_space(structure: Structure, leaves: Mapping[str, ArraySpec]) -> gym.Space[Any]:
-    """The gymnasium space that `flatten_space` took apart."""
+    """The inverse of `flatten_space`."""
     from gymnasium import spaces
 
     if isinstance(structure, str):
@@ -365,13 +364,13 @@ def flatten_value(structure: Structure, value: Any) -> dict[str, Any]:
             leaves |= flatten_value(sub, value[name])
     else:
         for element, sub in zip(value, structure["tuple"], strict=True):
-            if sub is not None:  # it is left out
+            if sub is not None:  # a key that is not selected
                 leaves |= flatten_value(sub, element)
     return leaves
 
 
 def unflatten_value(structure: Structure, leaves: Mapping[str, Any]) -> Any:
-    """The observation that `flatten_value` took apart."""
+    """The inverse of `flatten_value`."""
     if isinstance(structure, str):
         return leaves[structure]
     if "dict" in structure:

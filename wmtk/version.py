@@ -1,4 +1,4 @@
-"""Which code is running: for the record that is kept with data and models."""
+"""The version of the code, which is stored with datasets and runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import wmtk
 
 @functools.cache
 def code_version() -> str:
-    """The package's version; in a git checkout also the commit, and whether it was changed."""
+    """The version of the package; in a git checkout with the commit, and -dirty if modified."""
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return wmtk.__version__

@@ -242,7 +242,7 @@ def test_the_task_of_stored_settings() -> None:
     assert task_of(stored, changes={"repeat": "2"}).kwargs["time_limit"] == 30
     assert task_of(stored, "wmtk/Catch-v0") == CATCH
     assert task_of({}, "wmtk/Catch-v0", {"repeat": 2}).action_repeat == 2
-    with pytest.raises(UsageError, match="--task"):
+    with pytest.raises(UsageError, match="task='atari_pong'"):
         task_of({})
 
 

@@ -177,7 +177,7 @@ def test_keys_that_cannot_be_stored_are_named_with_the_option_that_drops_them(pa
     with pytest.raises(SpaceError, match="mission: Text spaces") as refused:
         make_env("my_cameras:MissionEnv")
     option = "-inner/hint,-mission,-pair/_index_1"
-    assert f"--obs-keys={option}, in Python obs_keys='{option}'" in refused.value.hint
+    assert f"obs_keys='{option}'" in refused.value.hint
     env = make_env("my_cameras:MissionEnv", obs_keys=option)
     obs, _ = env.reset(seed=0)
     assert env.observation_space.contains(obs)
@@ -266,7 +266,7 @@ def test_wrong_tasks_get_the_nearest_right_one(task: str, nearest: str) -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(TaskError, match="'time_limit'"):
         resolve("CartPole-v1", timelimit=3)
-    with pytest.raises(TaskError, match=r'go into kwargs={"gravity": …}'):
+    with pytest.raises(TaskError, match=r'as kwargs={"gravity": …}'):
         resolve("CartPole-v1", gravity=3)
     with pytest.raises(TaskError, match="from 1 to 10000"):
         resolve("CartPole-v1", repeat=0)
@@ -296,7 +296,7 @@ def test_texts_that_are_no_options_are_refused(values) -> None:
     """They may be from a file, whose depth is checked only where it is not text."""
     recorded = {**resolve("CartPole-v1").settings, **values}
     for wrong in (lambda: resolve("CartPole-v1", **values), lambda: task_of(recorded)):
-        with pytest.raises(TaskError, match="makes no sense") as refused:
+        with pytest.raises(TaskError, match="is invalid") as refused:
             wrong()
         assert len(refused.value.message) < 300
 

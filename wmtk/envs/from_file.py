@@ -1,8 +1,7 @@
-"""The task that data came from, by the settings that are recorded with it and with its runs.
+"""The task of a dataset or run, from its recorded settings.
 
-A file may come from a stranger, and making an environment runs its code. Names from a file are
-therefore limited to environments of installed packages, and are checked here, before anything is
-imported. See docs/security.md.
+Files may be untrusted, and building an environment runs its code. Names from files are therefore
+limited to environments of installed packages, and checked before any import. See docs/security.md.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from wmtk.envs.task import ResolvedTask, identify, resolve
 from wmtk.errors import TaskError, UntrustedEnvError, UsageError
 
 NAME = re.compile(r"[\w.]+:[\w./-]+|[\w./-]+", re.ASCII)  # module:Id or an id
-# A path, a URL, module:name, or with a letter after a dot a file or what some packages import.
+# A path, a URL or module:name; with a letter after a dot, a file or a module.
 REFERENCE = re.compile(r"[:/\\]|^[.~]|\w\.[^\W\d]")
 
 
@@ -28,13 +27,13 @@ def task_of(
     *,
     trust_env: str | Collection[str] = (),
 ) -> ResolvedTask:
-    """The task of recorded settings, with some options changed, or another one.
+    """The task of recorded settings, or `task`, with the options `changes`.
 
-    Another game of Atari is played with the recorded options too, anything else with its own.
+    Another Atari game keeps the recorded options; other tasks have their own defaults.
 
-    `settings` may be anything: environments outside of installed packages raise
-    `UntrustedEnvError` unless `trust_env` names them exactly, as they are recorded. `task` and
-    `changes` are the caller's own words; naming a `module:Id` as `task` trusts it.
+    `settings` are untrusted: environments outside of installed packages raise `UntrustedEnvError`
+    unless `trust_env` is their exact recorded name. `task` and `changes` are trusted, including
+    a `module:Id` as `task`.
     """
     trusted = {trust_env} if isinstance(trust_env, str) else set(trust_env)
     changes = changes or {}
@@ -45,8 +44,8 @@ def task_of(
     else:
         if not settings.get("task") and settings.get("id"):
             raise UsageError(
-                f"The data is of {settings['id']!r}, which cannot be made from its description.",
-                "Name the task to play: --task CartPole-v1.",
+                f"The data is of {settings['id']!r}, which cannot be built from its description.",
+                "Give the task, such as task='CartPole-v1'.",
             )
         plain = _recorded(settings.get("task"), trusted)
     same = plain.kind == "atari" or plain.env_id == settings.get("env_id")
@@ -55,20 +54,20 @@ def task_of(
     if not same or plain.kind != settings.get("kind"):
         return identify(plain.task, **changes)
     stored = {key: settings[key] for key in plain.kwargs if key in settings}
-    found = identify(plain.task, **{**stored, **changes})
+    resolved = identify(plain.task, **{**stored, **changes})
     if plain.task not in trusted and "kwargs" not in changes:
-        _require_harmless(found.kwargs.get("kwargs", {}), plain.task)
-    return found
+        _require_harmless(resolved.kwargs.get("kwargs", {}), plain.task)
+    return resolved
 
 
 def _recorded(name: object, trusted: Collection[str]) -> ResolvedTask:
-    """The task of a name in a file; nothing is imported but installed packages."""
+    """The task of a name in a file; only installed packages are imported."""
     if not name:
         raise UsageError(
-            "The data does not say which task it is from.", "Name the task: --task atari_pong."
+            "The data has no recorded task.", "Give the task, such as task='atari_pong'."
         )
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise TaskError(f"{name!r}, which the file records as its task, is not the name of one.")
+        raise TaskError(f"{name!r}, the task recorded in the file, is not a name of a task.")
     task = identify(name)
     known = task.kind in {"atari", "dmc"}
     if task.kind == "gymnasium":
@@ -81,7 +80,7 @@ def _recorded(name: object, trusted: Collection[str]) -> ResolvedTask:
 
 
 def _require_harmless(value: Any, task: str) -> None:
-    """Refuse arguments that make an environment open a file or import a module."""
+    """Refuse arguments that may make an environment open a file or import a module."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             _require_harmless([key, item], task)

@@ -1,4 +1,4 @@
-"""Environments from elsewhere: gymnasium ids, `package.module:Id` and entry points."""
+"""Foreign environments: Gymnasium ids, `package.module:Id` and entry points."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from gymnasium.wrappers import AddRenderObservation, TimeLimit
 
 from wmtk.envs.api_check import FORMER_API, check_api
 from wmtk.envs.options import GymnasiumOptions, did_you_mean
-from wmtk.envs.wrappers import RepeatAction, ResizePictures, resized
+from wmtk.envs.wrappers import RepeatAction, ResizeImages, resized
 from wmtk.errors import FOREIGN, EnvCreationError, TaskError
 
 GROUP = "wmtk.envs"
-GYMNASIUM_GROUP = "gymnasium.envs"  # installed packages register their environments through it
+GYMNASIUM_GROUP = "gymnasium.envs"  # entry points through which packages register environments
 Maker = Callable[..., Any]
 
 
 def registered(task: str) -> bool:
-    """Whether gymnasium knows the id, with or without its version."""
+    """Whether Gymnasium has the id, with or without its version."""
     try:
         spec = gym.spec(task)
     except gym.error.Error:
         return False
-    # Ids of ale-py exist only once something has imported it: they count as unknown here, so that
-    # a task means the same whatever was imported before. `ale_py:Id` reaches them.
+    # Ids of ale-py exist only after its import. They count as unknown, so that the meaning of a
+    # task does not depend on imports; `ale_py:Id` names them.
     return not str(spec.entry_point).startswith("ale_py")
 
 
 def from_installed_package(task: str) -> bool:
-    """Whether an id is gymnasium's own, wmtk's, or of a package that gymnasium loads by itself.
+    """Whether an id is of gymnasium, of wmtk, or of an installed plugin of gymnasium.
 
-    An id that an earlier import happened to register is none of these.
+    Ids that were registered by other imports are not.
     """
     top = home(gym.spec(task)).partition(".")[0]
     if top in {"gymnasium", "wmtk"}:
@@ -51,39 +51,39 @@ def from_installed_package(task: str) -> bool:
 
 
 def named_by_installed_package(task: str) -> bool:
-    """Whether an entry point's package is installed, and not just there in the current folder."""
+    """Whether the package of an entry point is installed, not only in the current folder."""
     point = entry_point(task)
     return point is not None and _installed(point)
 
 
 def _installed(point: metadata.EntryPoint) -> bool:
-    """Python finds packages in the current folder too, which may hold the files of a stranger."""
+    """Python also finds packages in the current folder, which may hold untrusted files."""
     here = Path.cwd()
     return point.dist is not None and Path(str(point.dist.locate_file(""))).resolve() != here
 
 
 def registered_limit(env_id: str) -> int | None:
-    """The time limit that a gymnasium id was registered with."""
+    """The registered time limit of a Gymnasium id."""
     try:
         return gym.spec(env_id).max_episode_steps
     except gym.error.Error:
-        return None  # of a class or function, which has no such record
+        return None  # a class or function has no spec
 
 
 def entry_point(task: str) -> metadata.EntryPoint | None:
-    """The installed entry point of that name; no other one is loaded."""
+    """The installed entry point of that name, not loaded."""
     return next(iter(metadata.entry_points(group=GROUP, name=task)), None)
 
 
 def load_entry_point(task: str) -> Maker:
     point = entry_point(task)
     if point is None:
-        raise TaskError(f"The entry point '{task}' of the group {GROUP} is gone.")
+        raise TaskError(f"The entry point '{task}' of the group {GROUP} no longer exists.")
     try:
         maker: Maker = point.load()
     except FOREIGN as error:
         message = f"The entry point '{task}' = {point.value} cannot be loaded: {error!r}."
-        raise EnvCreationError(message, "Reinstall the package that brings it.") from error
+        raise EnvCreationError(message, "Reinstall its package.") from error
     return _checked(maker, task)
 
 
@@ -94,8 +94,8 @@ def entry_point_names() -> list[str]:
 def module_and_id(task: str) -> tuple[str, str]:
     """The two halves of `package.module:Id`."""
     module, _, env_id = task.partition(":")
-    if not module or not env_id or ":" in env_id:  # gymnasium would import what precedes a colon
-        raise TaskError(f"'{task}' is not a task.", "Write it as package.module:Id.")
+    if not module or not env_id or ":" in env_id:  # gymnasium would import the part before a colon
+        raise TaskError(f"'{task}' is not a task.", "The form is package.module:Id.")
     return module, env_id
 
 
@@ -107,7 +107,7 @@ def import_module(task: str) -> tuple[ModuleType, str]:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             message = f"Importing '{name}' for the task '{task}' failed: {error}."
-            raise EnvCreationError(message, "Install what the module needs.") from error
+            raise EnvCreationError(message, "Install the dependencies of the module.") from error
         raise TaskError(
             f"There is no module '{name}' for the task '{task}'.",
             "Install it, or run the command in the folder that holds it.",
@@ -121,8 +121,8 @@ def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
-        # A script of ours, unlike `python -m`, does not look into the current folder. Last in
-        # the list, it cannot hide an installed package.
+        # Unlike `python -m`, a script does not search the current folder. At the end of the path
+        # it cannot hide an installed package.
         here = str(Path.cwd())
         if here in sys.path or "" in sys.path:
             raise
@@ -132,8 +132,8 @@ def _import(name: str) -> ModuleType:
 
 
 def module_maker(task: str) -> Maker | None:
-    """What `package.module:Id` names: a callable, or None for an id that the module registered."""
-    module_and_id(task)  # which refuses other names
+    """The callable `package.module:Id`, or None for an id that the module registers."""
+    module_and_id(task)  # refuses other names
     module, env_id = import_module(task)
     try:
         gym.spec(env_id)
@@ -153,7 +153,7 @@ def module_maker(task: str) -> Maker | None:
 
 
 def _checked(maker: Maker, task: str) -> Maker:
-    """Refuse what cannot make an environment, before it is called."""
+    """Refuse callables that cannot return an environment, before the call."""
     function = maker
     while isinstance(function, functools.partial):
         function = function.func
@@ -165,7 +165,7 @@ def _checked(maker: Maker, task: str) -> Maker:
             "Name a subclass of gymnasium.Env, or a function that returns an environment. "
             f"{FORMER_API}",
         )
-    # No function of Python's own library makes environments; many do harm with chosen arguments.
+    # No function of the standard library returns environments; many are harmful.
     module = str(getattr(function, "__module__", None) or type(function).__module__)
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise TaskError(
@@ -176,7 +176,7 @@ def _checked(maker: Maker, task: str) -> Maker:
     return maker
 
 
-# The modules that register ids with these beginnings, and the packages to install for them.
+# Prefixes of ids: (module that registers them, package to install).
 PROVIDERS = {
     ("MiniGrid-", "BabyAI-"): ("minigrid", "minigrid"),
     ("MiniWorld-",): ("miniworld", "miniworld"),
@@ -193,7 +193,7 @@ PROVIDERS = {
 
 
 def provider_of(env_id: str) -> str:
-    """How to reach an id that a well-known package registers, in a sentence, or nothing."""
+    """A hint for ids of well-known packages; empty for other ids."""
     for beginnings, (module, package) in PROVIDERS.items():
         if env_id.startswith(beginnings):
             if find_spec(module.partition(".")[0]) is not None:
@@ -209,20 +209,20 @@ def home(spec: gym.envs.registration.EnvSpec) -> str:
 
 @contextmanager
 def _building(task: str) -> Iterator[None]:
-    """Turn what the code of an environment raises into an EnvCreationError."""
+    """Convert exceptions of the environment's code to EnvCreationError."""
     try:
         yield
     except gym.error.DependencyNotInstalled as error:
         raise EnvCreationError(f"The environment '{task}' lacks a package: {error}.") from error
     except FOREIGN as error:
         message = f"The environment '{task}' could not be built: {error!r}."
-        raise EnvCreationError(message, "The error comes from the environment itself.") from error
+        raise EnvCreationError(message, "The exception was raised by the environment.") from error
 
 
 def build(
     task: str, env_id: str, maker: Maker | None, options: GymnasiumOptions
 ) -> gym.Env[Any, Any]:
-    """The environment with the wrappers that the options ask for."""
+    """Build the environment and wrap it as the options specify."""
     kwargs = dict(options.kwargs)
     if options.render:
         kwargs["render_mode"] = "rgb_array"
@@ -234,7 +234,7 @@ def build(
             env = maker(**kwargs)
     if not isinstance(env, gym.Env):
         raise EnvCreationError(
-            f"'{task}' made a {type(env).__name__}, not a gymnasium.Env.",
+            f"'{task}' returned a {type(env).__name__}, not a gymnasium.Env.",
             f"Derive the class from gymnasium.Env. {FORMER_API}",
         )
     env = check_api(env)
@@ -243,19 +243,19 @@ def build(
     if options.repeat > 1:
         env = RepeatAction(env, options.repeat)
     if options.render:
-        # After the repeat: a frame that nobody sees is not drawn.
-        with _building(task):  # the wrapper draws a frame at once
+        # After the repeat: skipped frames are not rendered.
+        with _building(task):  # the wrapper renders a frame
             env = AddRenderObservation(env, render_only=False, render_key="image", obs_key="state")
     if options.size:
         space = env.observation_space
         if resized(space, options.size) is not space:
-            env = ResizePictures(env, options.size)
+            env = ResizeImages(env, options.size)
     return env
 
 
 def providers(module: str) -> list[str]:
-    """The installed distributions that hold this module."""
+    """The installed distributions of a module."""
     top = module.partition(".")[0]
-    if top in {"gymnasium", "wmtk"}:  # asking takes 0.1 s
+    if top in {"gymnasium", "wmtk"}:  # the lookup takes 0.1 s
         return []
     return sorted(set(metadata.packages_distributions().get(top, [])))

@@ -1,7 +1,6 @@
-"""Options of a task: frozen dataclasses read from keywords, with suggestions for wrong ones.
+"""Options of tasks: frozen dataclasses, with suggestions for misspelled names.
 
-`obs_keys` of each of them chooses keys of the observation, or leaves out those with a '-' before
-them.
+`obs_keys` selects keys of the observation, or leaves out those with a leading '-'.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from wmtk.errors import TaskError
 from wmtk.reprs import brief
 
 T = TypeVar("T")
-MAX_SIZE = 2048  # pixels: a file may ask for any size, and drawing takes memory
+MAX_SIZE = 2048  # pixels: rendering takes memory, and options may come from a file
 MAX_REPEAT = 10_000  # simulator steps of one step
 VERSION = re.compile(r"(NoFrameskip|Deterministic)?-v\d+$")
 
 
 def _option(default: Any, wanted: str, valid: Callable[[Any], bool]) -> Any:
-    """A field that knows which values make sense, and how to say so."""
+    """A dataclass field with a validator and a description of valid values."""
     return field(default=default, metadata={"wanted": wanted, "valid": valid})
 
 
@@ -66,7 +65,7 @@ def _choice(default: str, *others: str) -> Any:
 
 @dataclass(frozen=True)
 class AtariOptions:
-    """The defaults are the paper's; `time_limit` counts frames."""
+    """Options of Atari. The defaults are those of the paper; `time_limit` counts frames."""
 
     size: int = _whole(64, 8, 210)
     rgb: bool = _flag(False)
@@ -80,9 +79,9 @@ class AtariOptions:
 
 @dataclass(frozen=True)
 class DmcOptions:
-    """`time_limit` counts simulator steps; camera None is the domain's usual one.
+    """Options of dm_control. `time_limit` counts simulator steps; `camera` None is the default.
 
-    `shadow_size` is the resolution of shadows; drawing them takes half of the time without a GPU.
+    `shadow_size` is the resolution of shadows, which take half of the rendering time on a CPU.
     """
 
     obs: Literal["pixels", "state", "both"] = _choice("pixels", "state", "both")
@@ -96,9 +95,9 @@ class DmcOptions:
 
 @dataclass(frozen=True)
 class GymnasiumOptions:
-    """`size` 0 leaves pictures as they are; `time_limit` None keeps the registered one.
+    """Options of other environments. `size` 0 keeps the image size.
 
-    `kwargs` go to the environment itself.
+    `time_limit` None is the registered limit. `kwargs` are passed to the environment.
     """
 
     size: int = _whole(64, 0, MAX_SIZE)
@@ -123,22 +122,22 @@ ENV_OPTIONS = frozenset(
 
 
 def read_options(cls: type[T], task: str, options: Mapping[str, Any]) -> T:
-    """An instance of the dataclass `cls`; text (from a command line) is read as JSON."""
+    """Validate options and return an instance of the dataclass `cls`; texts are parsed as JSON."""
     assert dataclasses.is_dataclass(cls), cls
     fields = {field.name: field.metadata for field in dataclasses.fields(cls)}
     values = {}
     for name, value in options.items():
         if name == "seed":
-            raise TaskError("A seed is no option of a task.", "Seed with env.reset(seed=…).")
+            raise TaskError("A seed is not an option of a task.", "Seed with env.reset(seed=…).")
         if name not in fields:
             known = f"Options of {task}: {', '.join(fields)}."
             suggestion = did_you_mean(name, fields)
             if "kwargs" in fields:
-                known += f' Arguments of the environment itself go into kwargs={{"{name}": …}}.'
+                known += f' Pass arguments of the environment as kwargs={{"{name}": …}}.'
             raise TaskError(f"Unknown option '{name}' of {task}.", f"{suggestion} {known}".strip())
         values[name] = _parsed(value)
         if not fields[name]["valid"](values[name]):
-            message = f"Option {name}={brief(value)} of {task} makes no sense."
+            message = f"Option {name}={brief(value)} of {task} is invalid."
             raise TaskError(message, f"It must be {fields[name]['wanted']}.")
     instance: T = cls(**values)
     return instance
@@ -150,12 +149,12 @@ def _parsed(value: Any) -> Any:
     try:
         plain = value.lower() if value.lower() in {"true", "false", "null"} else value
         return check_depth(json.loads(plain))
-    except (ValueError, RecursionError):  # no JSON, a number of too many digits, or too deep
+    except (ValueError, RecursionError):  # not JSON, too many digits, or too deeply nested
         return value
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence with the names of `known` nearest to `name`, or nothing."""
+    """`Did you mean …?` with the names of `known` that are similar to `name`, or an empty text."""
     # Compared without case, separators and versions, so that `Cartpole-v2` finds `CartPole-v1`, and
     # without the prefix too, so that `PongNoFrameskip-v4` finds `atari_pong`.
     plain: dict[str, str] = {}

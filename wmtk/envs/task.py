@@ -1,4 +1,4 @@
-"""Tasks by name: what `atari_pong`, `dmc_walker_walk` or `CartPole-v1` stand for."""
+"""Resolve tasks by name: `atari_pong`, `dmc_walker_walk`, `CartPole-v1`, `package.module:Id`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wmtk.envs.options import (
     did_you_mean,
     read_options,
 )
-from wmtk.envs.wrappers import ChooseKeys
+from wmtk.envs.wrappers import SelectKeys
 from wmtk.errors import ConfigError, MissingDependencyError, SpaceError, TaskError
 from wmtk.observations import key_names
 from wmtk.spaces import ArraySpec, flatten_space
@@ -29,12 +29,12 @@ Kind = Literal["atari", "dmc", "gymnasium", "module", "entry_point"]
 Options = AtariOptions | DmcOptions | GymnasiumOptions
 
 
-MAX_EPISODE_STEPS = 100_000  # agent steps, where a task has no time limit
+MAX_EPISODE_STEPS = 100_000  # agent steps, for tasks without a time limit
 
 
 @dataclass(frozen=True)
 class ResolvedTask:
-    """A task with every setting filled in; small and picklable, so that a worker can build it."""
+    """A task with all options. Picklable, for worker processes."""
 
     task: str
     kind: Kind
@@ -52,17 +52,17 @@ class ResolvedTask:
 
     @property
     def time_limit(self) -> int | None:
-        """Agent steps after which an episode is truncated; None if no limit is known."""
+        """Agent steps after which an episode is truncated; None without a known limit."""
         limit = self.options.time_limit
         if limit is None and self.kind in ("gymnasium", "module"):
             limit = gymnasium_env.registered_limit(self.env_id)
             if limit is not None and limit > MAX_EPISODE_STEPS * self.action_repeat:
-                return None  # a limit that is never reached is none
+                return None  # episodes do not reach it
         return None if limit is None else -(-limit // self.action_repeat)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was resolved, ready for JSON: shown to the user and stored with the data."""
+        """The task with all options as JSON data, which is stored with datasets and runs."""
         settings = {"task": self.task, "kind": self.kind, "env_id": self.env_id, **self.kwargs}
         if self.kind == "atari":
             settings |= ATARI_RULES
@@ -77,7 +77,7 @@ class ResolvedTask:
         env = self._build()
         try:
             if self.options.obs_keys:
-                env = ChooseKeys(env, key_names(self.options.obs_keys))
+                env = SelectKeys(env, key_names(self.options.obs_keys))
             check_spaces(env)
         except (ConfigError, SpaceError):
             env.close()
@@ -102,7 +102,7 @@ class ResolvedTask:
         return gymnasium_env.build(self.task, self.env_id, maker, options)
 
 
-# Not options, but part of what the numbers mean.
+# Fixed rules that scores depend on.
 ATARI_RULES = {
     "pooling": "max of the last two frames (of their grays, unless rgb)",
     "resize": "area mean, through 84x84",
@@ -130,9 +130,9 @@ def make_env(task: str, **options: Any) -> gym.Env[Any, Any]:
 
 
 def resolve(task: str, **options: Any) -> ResolvedTask:
-    """Find out what a task name stands for, without building the environment.
+    """Resolve a task name without building the environment.
 
-    The module of `package.module:Id` is imported: for names from a file there is `task_of`.
+    The module of `package.module:Id` is imported; use `task_of` for names from files.
     """
     resolved = identify(task, **options)
     if resolved.kind == "module":
@@ -141,7 +141,7 @@ def resolve(task: str, **options: Any) -> ResolvedTask:
 
 
 def identify(task: str, **options: Any) -> ResolvedTask:
-    """The same without importing the module of `package.module:Id`."""
+    """Like `resolve`, without importing the module of `package.module:Id`."""
     if task.startswith(("atari_", "ALE/")):
         from wmtk.envs import atari
 
@@ -188,7 +188,7 @@ def _resolved(
 
 
 def known_tasks() -> list[str]:
-    """Every task that can be named here and now: for suggestions and completion."""
+    """All tasks that are installed, for suggestions and completion."""
     names = [*gymnasium_env.entry_point_names()]
     names += [name for name in gym.registry if gymnasium_env.registered(name)]
     try:
@@ -220,12 +220,12 @@ def _unknown(task: str) -> TaskError:
 
 
 def check_spaces(env: gym.Env[Any, Any]) -> None:
-    """Refuse observation and action spaces that cannot be stored or acted in."""
+    """Raise SpaceError for unsupported observation and action spaces."""
     flatten_space(env.observation_space)
     if isinstance(env.action_space, gym.spaces.Dict | gym.spaces.Tuple):
         kind = type(env.action_space).__name__
         raise SpaceError(
-            f"Actions that are a {kind} are not supported.",
-            "Flatten them to one Box, Discrete, MultiDiscrete or MultiBinary in a wrapper.",
+            f"{kind} action spaces are not supported.",
+            "Flatten the space to one Box, Discrete, MultiDiscrete or MultiBinary in a wrapper.",
         )
     ArraySpec.from_gymnasium(env.action_space)

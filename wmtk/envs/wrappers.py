@@ -1,4 +1,4 @@
-"""Wrappers for environments that are not ours: action repeat, chosen keys, pictures of one size."""
+"""Wrappers for foreign environments: action repeat, selected keys, image size."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from gymnasium import spaces
 
 from wmtk.area_resize import AreaScaler
 from wmtk.observations import chosen_keys
-from wmtk.spaces import SMALLEST_PICTURE, leaf_spaces
-
-CHANNELS = (1, 3, 4)
+from wmtk.spaces import CHANNELS, MIN_IMAGE_SIDE, leaf_spaces
 
 
 class RepeatAction(gym.Wrapper[Any, Any, Any, Any]):
-    """Repeat each action, sum the rewards, stop at the end of the episode."""
+    """Repeats each action up to the end of the episode and sums the rewards."""
 
     def __init__(self, env: gym.Env[Any, Any], repeat: int) -> None:
         super().__init__(env)
@@ -33,36 +31,36 @@ class RepeatAction(gym.Wrapper[Any, Any, Any, Any]):
         return obs, total, terminated, truncated, info
 
 
-class ChooseKeys(gym.ObservationWrapper[Any, Any, Any]):
-    """Keep some keys of the observation: those named, or all but those with a '-' before them."""
+class SelectKeys(gym.ObservationWrapper[Any, Any, Any]):
+    """Selects keys of the observation: those named, or all except those with a leading '-'."""
 
-    def __init__(self, env: gym.Env[Any, Any], asked: Sequence[str]) -> None:
+    def __init__(self, env: gym.Env[Any, Any], selection: Sequence[str]) -> None:
         super().__init__(env)
         self._structure, leaves = leaf_spaces(env.observation_space)
-        self._keys = frozenset(chosen_keys(leaves, asked))
-        self.observation_space = self._chosen(self._structure, env.observation_space)
+        self._keys = frozenset(chosen_keys(leaves, selection))
+        self.observation_space = self._select(self._structure, env.observation_space)
 
     def observation(self, observation: Any) -> Any:
-        return self._chosen(self._structure, observation)
+        return self._select(self._structure, observation)
 
-    def _chosen(self, structure: Any, value: Any) -> Any:
-        """A value, or a space, without the leaves that are left out; None if nothing is left."""
+    def _select(self, structure: Any, value: Any) -> Any:
+        """The selected leaves of a value or a space; None without any."""
         if isinstance(structure, str):
             return value if structure in self._keys else None
         if "dict" in structure:
             subs = structure["dict"].items()
-            inner = {name: self._chosen(sub, value[name]) for name, sub in subs}
-            kept = {name: sub for name, sub in inner.items() if sub is not None}
-            made: Any = spaces.Dict(kept) if isinstance(value, spaces.Dict) else kept
-            return made if kept else None
-        elements = map(self._chosen, structure["tuple"], value)
+            inner = {name: self._select(sub, value[name]) for name, sub in subs}
+            selected = {name: sub for name, sub in inner.items() if sub is not None}
+            result: Any = spaces.Dict(selected) if isinstance(value, spaces.Dict) else selected
+            return result if selected else None
+        elements = map(self._select, structure["tuple"], value)
         parts = tuple(element for element in elements if element is not None)
-        made = spaces.Tuple(parts) if isinstance(value, spaces.Tuple) else parts
-        return made if parts else None
+        result = spaces.Tuple(parts) if isinstance(value, spaces.Tuple) else parts
+        return result if parts else None
 
 
-class ResizePictures(gym.ObservationWrapper[Any, Any, Any]):
-    """Scale every picture in the observation to size × size, with the mean of each area."""
+class ResizeImages(gym.ObservationWrapper[Any, Any, Any]):
+    """Scales all images of the observation to size × size by area averaging."""
 
     def __init__(self, env: gym.Env[Any, Any], size: int) -> None:
         super().__init__(env)
@@ -78,7 +76,7 @@ class ResizePictures(gym.ObservationWrapper[Any, Any, Any]):
             return {name: self._resize(sub, value[name]) for name, sub in space.spaces.items()}
         if isinstance(space, spaces.Tuple):
             return tuple(map(self._resize, space.spaces, value))
-        if not is_picture(space):
+        if not is_image(space):
             return value
         pixels = np.asarray(value)
         shape = pixels.shape[0], pixels.shape[1]
@@ -87,18 +85,18 @@ class ResizePictures(gym.ObservationWrapper[Any, Any, Any]):
         return self._scalers[shape](pixels)
 
 
-def is_picture(space: spaces.Space[Any]) -> bool:
-    """Whether values are uint8 pictures: (H, W) or (H, W, 1 or 3 or 4), not tiny."""
+def is_image(space: spaces.Space[Any]) -> bool:
+    """Whether a space is of uint8 images (H, W) or (H, W, C) of at least 32×32 pixels."""
     if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
         return False
     shape = space.shape
     if len(shape) == 3 and shape[-1] not in CHANNELS:
         return False
-    return len(shape) in (2, 3) and min(shape[:2]) >= SMALLEST_PICTURE
+    return len(shape) in (2, 3) and min(shape[:2]) >= MIN_IMAGE_SIDE
 
 
 def resized(space: spaces.Space[Any], size: int) -> spaces.Space[Any]:
-    """The observation space with every picture at size × size; itself if that changes nothing."""
+    """The space with all images at size × size; `space` itself if nothing changes."""
     if isinstance(space, spaces.Dict):
         children = {name: resized(sub, size) for name, sub in space.spaces.items()}
         same = all(children[name] is sub for name, sub in space.spaces.items())
@@ -107,7 +105,7 @@ def resized(space: spaces.Space[Any], size: int) -> spaces.Space[Any]:
         elements = tuple(resized(sub, size) for sub in space.spaces)
         same = all(new is old for new, old in zip(elements, space.spaces, strict=True))
         return space if same else spaces.Tuple(elements)
-    if not is_picture(space):
+    if not is_image(space):
         return space
     assert space.shape is not None, space
     channels = space.shape[2] if len(space.shape) == 3 else 1

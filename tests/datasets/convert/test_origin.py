@@ -49,7 +49,7 @@ def test_other_ids_are_kept_and_not_run(env_id, kwargs, tmp_path, monkeypatch) -
     env = environment_of(env_id, kwargs, VECTOR, None)
     assert env == {"id": env_id, "kwargs": kwargs}
     assert "stranger" not in sys.modules
-    with pytest.raises(UsageError, match="--task" if env_id else "does not say"):
+    with pytest.raises(UsageError, match="task='CartPole-v1'" if env_id else "no recorded task"):
         task_of(env)
 
 
