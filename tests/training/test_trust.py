@@ -26,8 +26,8 @@ from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
 from wmtk.viz.live import protocol
 from wmtk.viz.live import server as servers
-from wmtk.viz.live.model_pool import ModelPool
-from wmtk.viz.live.session_factory import make_world
+from wmtk.viz.live.catalog import ModelPool
+from wmtk.viz.live.session import make_session
 
 from .conftest import SETTINGS
 
@@ -197,7 +197,7 @@ def test_the_live_page(run_wmtk, run_of, data_of, hostile, fired, opened) -> Non
     assert not shown["runs"][0]["real"]
     start = protocol.Start(kind="start", source="real", run="r0", seed=0)
     with pytest.raises(UntrustedEnvError):
-        make_world(catalog, ModelPool(catalog), start)
+        make_session(catalog, ModelPool(catalog), start)
     assert not fired()
 
 

@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 
 from wmtk.errors import FOREIGN
 from wmtk.viz.live import protocol
-from wmtk.viz.live.catalog import Catalog
-from wmtk.viz.live.model_pool import ModelPool
+from wmtk.viz.live.catalog import Catalog, ModelPool
 from wmtk.viz.live.player import Page, Player
-from wmtk.viz.live.recorder import Recorder
+from wmtk.viz.live.real_env import Recorder
 
 T = TypeVar("T")
 

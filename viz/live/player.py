@@ -14,14 +14,11 @@ from wmtk.errors import UsageError, WmtkError
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.live import protocol
 from wmtk.viz.live.branches import Branch, BranchTree, Step
-from wmtk.viz.live.catalog import Catalog
+from wmtk.viz.live.catalog import Catalog, ModelPool
 from wmtk.viz.live.controls import Controls
 from wmtk.viz.live.frame_painter import FramePainter, code_tile
-from wmtk.viz.live.model_pool import ModelPool
-from wmtk.viz.live.real_env import RealEnv
-from wmtk.viz.live.recorder import Recorder
-from wmtk.viz.live.session import Session
-from wmtk.viz.live.session_factory import make_session
+from wmtk.viz.live.real_env import RealEnv, Recorder
+from wmtk.viz.live.session import Session, make_session
 
 PATIENCE = 5.0  # seconds that a page may be behind before playback waits for it
 LOOK_AGAIN = 0.1  # seconds between checks of a page that is behind

@@ -1,7 +1,8 @@
-"""The real environment, stepped on demand; its episodes equal those of `wmtk collect`."""
+"""The real environment, stepped on demand, and the recorder of its episodes."""
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,9 @@ from wmtk.collecting.episode_recorder import EpisodeRecorder
 from wmtk.datasets import Batch, Episode, Provenance, Schema
 from wmtk.envs import ResolvedTask
 from wmtk.version import code_version
+from wmtk.viz.live.catalog import RecordingTarget
 
+MOST_UNSAVED = 8  # episodes that wait for disk space
 CONTEXT = 32  # rows that a model observes before imagination starts
 
 Observation = Mapping[str, NDArray[Any]]
@@ -109,3 +112,37 @@ def window(obs: Observation, action: NDArray[Any], reward: NDArray[Any], start: 
         step=0,
         versions=(),
     )
+
+
+class Recorder:
+    """Appends episodes to the dataset; those that could not be written are retried."""
+
+    def __init__(self, target: RecordingTarget) -> None:
+        self.target = target
+        self.saved = 0
+        self.steps = 0
+        self._waiting: list[Episode] = []
+        self._lock = threading.Lock()  # two pages may record at once
+
+    @property
+    def name(self) -> str:
+        return self.target.dataset.path.name
+
+    def save(self, episode: Episode) -> int:
+        """Commit an episode and those that could not be written before; their number."""
+        with self._lock:
+            self._waiting = [*self._waiting, episode][-MOST_UNSAVED:]
+            self.target.dataset.append(self._waiting)
+            done, self._waiting = self._waiting, []
+            self.saved += len(done)
+            self.steps += sum(saved.length for saved in done)
+            return len(done)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "task": self.target.task.task,
+            "saved": self.saved,
+            "steps": self.steps,
+            "waiting": len(self._waiting),
+        }

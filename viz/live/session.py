@@ -10,16 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.agent.outputs import LatentState, Prediction
+from wmtk.collecting import seed_entropy
 from wmtk.datasets import Batch, Episode, Schema
 from wmtk.errors import UsageError
+from wmtk.viz.live import protocol
 from wmtk.viz.live.branches import MOST_STEPS_KEPT, Observation, Step
-from wmtk.viz.live.catalog import DataEntry
+from wmtk.viz.live.catalog import Catalog, DataEntry, ModelPool, RecordingTarget, fits
 from wmtk.viz.live.real_env import CONTEXT, RealEnv, window
 from wmtk.viz.windows import Window, read_windows
 
 if TYPE_CHECKING:
     from wmtk.agent.stepper import ModelStepper
 
+HUMAN = "human"  # the policy of episodes that a person plays, in their provenance
 Codes = Mapping[int, int]  # the forced class of each variable
 
 
@@ -222,3 +225,51 @@ def with_codes(state: LatentState, codes: Codes) -> LatentState:
     for variable, code in valid.items():
         changed[:, variable] = code
     return replace(state, codes=changed)
+
+
+@dataclass(frozen=True)
+class SessionStart:
+    """A session, the run that its model was borrowed from, and the environment's description."""
+
+    session: Session
+    run: str | None
+    env: Mapping[str, Any]
+
+
+def make_session(catalog: Catalog, models: ModelPool, request: protocol.Start) -> SessionStart:
+    """The requested session; raises UsageError before anything is opened if parts do not match."""
+    if request.run is None:
+        target = catalog.target
+        if target is None:
+            raise UsageError("No model was selected.", "Select a run.")
+        return SessionStart(_real_alone(target, request), None, target.task.settings)
+    entry = catalog.run(request.run)
+    recording = real = None
+    if request.source == "data":
+        data = catalog.data(request.data)
+        if not fits(entry.schema, data.dataset.schema):
+            raise UsageError(
+                f"{entry.name} has other observations or actions than {data.name}.",
+                "Choose a dataset of the same task.",
+            )
+        recording = RecordedRows.read(data, request.episode, request.step)
+    elif request.source == "real":
+        names = {"person": HUMAN, "policy": f"{entry.name}@{entry.update}"}
+        schema = _stored_schema(entry.schema, catalog.target)
+        real = RealEnv(entry.task(), schema, [request.seed], names)
+    stepper = models.borrow(request.run)
+    session = Session(stepper.schema, request.seed, stepper, real, recording)
+    return SessionStart(session, request.run, entry.about.get("env", {}))
+
+
+def _real_alone(target: RecordingTarget, request: protocol.Start) -> Session:
+    seed = seed_entropy(target.dataset, target.seed)
+    schema = target.dataset.schema
+    return Session(schema, request.seed, real=RealEnv(target.task, schema, seed, {"person": HUMAN}))
+
+
+def _stored_schema(model: Schema, target: RecordingTarget | None) -> Schema:
+    """The schema of real episodes: that of the dataset if they can be saved to it."""
+    if target is not None and fits(model, target.dataset.schema):
+        return target.dataset.schema
+    return replace(model, info={})

@@ -14,9 +14,9 @@ from wmtk.collecting.env_setup import EpisodePlan
 from wmtk.datasets import Dataset
 from wmtk.errors import UsageError
 from wmtk.viz.live import branches, protocol
-from wmtk.viz.live.model_pool import ModelPool
+from wmtk.viz.live.catalog import ModelPool
 from wmtk.viz.live.player import Player
-from wmtk.viz.live.recorder import Recorder
+from wmtk.viz.live.real_env import Recorder
 
 
 def send(play: Player, kind: str, **about: Any) -> None:
