@@ -16,10 +16,12 @@ from wmtk.datasets.episode_table import EpisodeTable
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.storage import atomic, compaction, hosts, retention
 from wmtk.datasets.storage.chunk_cache import ChunkCache
-from wmtk.datasets.storage.commit_log import Commit, CommitLog, DatasetState
+from wmtk.datasets.storage.commit_log import CommitLog
+from wmtk.datasets.storage.dataset_state import Commit, DatasetState
 from wmtk.datasets.storage.header import is_vacant, make_folders, read_header, write_header
 from wmtk.datasets.storage.opening import newest_state, past_state, remove_if_empty
-from wmtk.datasets.storage.part import PartEntry, PartReader, new_part_id, write_part
+from wmtk.datasets.storage.part import PartEntry, new_part_id, write_part
+from wmtk.datasets.storage.part_reader import PartReader
 from wmtk.datasets.storage.shard import APPEND_LEVEL
 from wmtk.errors import (
     CorruptDatasetError,

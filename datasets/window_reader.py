@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.storage.chunk_cache import ChunkCache
-from wmtk.datasets.storage.part import PartEntry, PartReader
+from wmtk.datasets.storage.part import PartEntry
+from wmtk.datasets.storage.part_reader import PartReader
 from wmtk.observations import ObsCodec
 from wmtk.spaces import ArraySpec
 

@@ -35,7 +35,8 @@ from wmtk.datasets.integrity.validate import (
 )
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.storage import atomic, hosts, retention
-from wmtk.datasets.storage.commit_log import Commit, CommitLog, DatasetState
+from wmtk.datasets.storage.commit_log import CommitLog
+from wmtk.datasets.storage.dataset_state import Commit, DatasetState
 from wmtk.datasets.storage.header import (
     QUARANTINE,
     header_bytes,
@@ -44,12 +45,7 @@ from wmtk.datasets.storage.header import (
     read_header,
 )
 from wmtk.datasets.storage.log_scan import scan_log, scan_tags
-from wmtk.datasets.storage.part import (
-    PartAttributes,
-    PartEntry,
-    new_part_id,
-    write_part,
-)
+from wmtk.datasets.storage.part import PartAttributes, PartEntry, new_part_id, write_part
 from wmtk.datasets.storage.retention import Tag
 from wmtk.datasets.storage.shard import (
     COMPACT_LEVEL,

@@ -12,16 +12,12 @@ from typing import Any, Literal
 
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.storage import atomic, hosts
-from wmtk.datasets.storage.commit_log import CommitLog, DatasetState
+from wmtk.datasets.storage.commit_log import CommitLog
+from wmtk.datasets.storage.dataset_state import DatasetState
 from wmtk.datasets.storage.header import FOLDERS, GROUP, QUARANTINE, folder_metadata, read_header
 from wmtk.datasets.storage.log_scan import LogScan, describe_fault, scan_log, scan_tags
-from wmtk.datasets.storage.part import (
-    PART_ID,
-    PartEntry,
-    PartReader,
-    file_problems,
-    read_attributes,
-)
+from wmtk.datasets.storage.part import PART_ID, PartEntry
+from wmtk.datasets.storage.part_reader import PartReader, file_problems, read_attributes
 from wmtk.datasets.storage.retention import Tag
 from wmtk.datasets.storage.shard import data_file, verify_files
 from wmtk.errors import CorruptDatasetError, DatasetError, NotADatasetError

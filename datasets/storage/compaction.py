@@ -9,7 +9,8 @@ from pathlib import Path
 
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.schema import Schema
-from wmtk.datasets.storage.commit_log import Commit, CommitLog, DatasetState
+from wmtk.datasets.storage.commit_log import CommitLog
+from wmtk.datasets.storage.dataset_state import Commit, DatasetState
 from wmtk.datasets.storage.part import PartEntry, discard_part, new_part_id, write_part
 from wmtk.datasets.storage.shard import COMPACT_LEVEL
 from wmtk.errors import DatasetError

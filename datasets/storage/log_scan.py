@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from wmtk.datasets.storage.commit_log import (
+from wmtk.datasets.storage.dataset_state import (
     RECORD_NAME,
     SNAPSHOT_NAME,
     DatasetState,

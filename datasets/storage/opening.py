@@ -8,7 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from wmtk.datasets.storage import atomic, retention
-from wmtk.datasets.storage.commit_log import CommitLog, DatasetState
+from wmtk.datasets.storage.commit_log import CommitLog
+from wmtk.datasets.storage.dataset_state import DatasetState
 from wmtk.errors import CorruptDatasetError, DatasetError, EvictedError
 
 MAX_LISTED = 10  # missing parts in an error message

@@ -14,7 +14,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from wmtk.datasets.storage import atomic, hosts
-from wmtk.datasets.storage.commit_log import DatasetState, Totals, Version, require_consistent
+from wmtk.datasets.storage.dataset_state import DatasetState, Totals, Version, require_consistent
 from wmtk.datasets.storage.part import PART_ID, PartEntry
 from wmtk.documents import Document, Items, Text
 from wmtk.errors import CorruptDatasetError, EvictedError, SpaceError, TagError

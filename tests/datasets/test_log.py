@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from wmtk.datasets.storage.commit_log import SNAPSHOT_EVERY, Commit, CommitLog, DatasetState
+from wmtk.datasets.storage.commit_log import SNAPSHOT_EVERY, CommitLog
+from wmtk.datasets.storage.dataset_state import Commit, DatasetState
 from wmtk.datasets.storage.part import PartEntry
 from wmtk.errors import CorruptDatasetError
 

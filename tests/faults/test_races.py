@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from wmtk.datasets import Dataset, SequenceSampler
-from wmtk.datasets.storage import atomic, commit_log, part, retention
+from wmtk.datasets.storage import atomic, commit_log, part, part_reader, retention
 from wmtk.errors import DatasetError, EvictedError
 
 _logger = logging.getLogger(__name__)
@@ -108,14 +108,14 @@ def test_a_part_that_vanishes_during_compaction_is_left_to_others(
     """The part goes between the reading of its metadata and of its arrays."""
     root = make_dataset(range(4))
     slow, quick = Dataset.open(root, "a"), Dataset.open(root, "a")
-    check = part.file_problems
+    check = part_reader.file_problems
 
     def late(*arguments):
-        monkeypatch.setattr(part, "file_problems", check)
+        monkeypatch.setattr(part_reader, "file_problems", check)
         quick.evict(2 * driver.STEPS)
         return check(*arguments)
 
-    monkeypatch.setattr(part, "file_problems", late)
+    monkeypatch.setattr(part_reader, "file_problems", late)
     slow.compact()
     assert numbers_in(root) == [2, 3]
     assert slow.compact() == 1
