@@ -103,7 +103,7 @@ def out_or_usual(out: Path | None, model: LoadedModel, name: str, *, still: bool
 
     if out is not None:
         return out
-    folder, ending = ("pictures", ".png") if still else ("videos", usual_ending())
+    folder, ending = ("images", ".png") if still else ("videos", usual_ending())
     return model.run.path / folder / f"{name}-{model.step:08d}{ending}"
 
 

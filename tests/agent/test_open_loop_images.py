@@ -91,13 +91,13 @@ def test_frames_after_the_end_of_an_episode_stay_blank(make_dataset, config) -> 
 
 def test_a_model_without_images_has_no_picture(make_dataset, config, tmp_path) -> None:
     run = train_model([Source(make_dataset())], tmp_path / "run", config, updates=2)
-    assert not (run.path / "pictures").exists()
+    assert not (run.path / "images").exists()
 
 
 def test_pictures_are_files_and_do_not_pile_up(tmp_path) -> None:
     picture = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
     for step in range(1, KEEP + 4):
-        path = save_image(tmp_path / "pictures", "front/left", step * 1000, picture)
+        path = save_image(tmp_path / "images", "front/left", step * 1000, picture)
     np.testing.assert_array_equal(np.asarray(Image.open(path)), picture)
     names = sorted(p.name for p in path.parent.iterdir())
     assert len(names) == KEEP
@@ -106,4 +106,4 @@ def test_pictures_are_files_and_do_not_pile_up(tmp_path) -> None:
 
 def test_without_held_out_episodes_the_picture_is_of_others(dataset, config, tmp_path) -> None:
     run = train_model([Source(dataset)], tmp_path / "run", config, updates=2, val_fraction=0)
-    assert [p.name for p in (run.path / "pictures").iterdir()] == ["open_loop-image-00000002.png"]
+    assert [p.name for p in (run.path / "images").iterdir()] == ["open_loop-image-00000002.png"]

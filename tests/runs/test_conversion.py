@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 import wmtk
 from wmtk.datasets.storage import atomic
-from wmtk.errors import ConfigError, FormerRunError
+from wmtk.errors import CheckpointError, ConfigError, FormerRunError
 from wmtk.runs import checkpoint, conversion
 from wmtk.runs.checkpoint import Checkpoints
 from wmtk.runs.conversion import convert_run
@@ -60,6 +60,9 @@ def test_a_run_of_format_1_is_refused_with_the_command_that_converts_it(former, 
 
 
 def test_the_command_converts_a_run_in_place_without_changing_a_number(former, run_wmtk) -> None:
+    image = former / "pictures" / "open_loop-image-00000006.png"
+    image.parent.mkdir()
+    image.write_bytes(b"an image")
     before, old_metrics = tensors(former), (former / "metrics.jsonl").read_text().splitlines()
     replay = {name: data for name, data in contents(former).items() if name.startswith("replay")}
     result = run_wmtk("convert", str(former))
@@ -85,6 +88,8 @@ def test_the_command_converts_a_run_in_place_without_changing_a_number(former, r
         for name in ("run.json", "config.yaml", "metrics.jsonl", "checkpoints/00000006/state.json")
     )
     assert not [word for word in ("behaviour", "cadence", "learnt", '"rate') if word in text]
+    assert (former / "images" / image.name).read_bytes() == b"an image"
+    assert not image.parent.exists()
     assert replay == {n: data for n, data in contents(former).items() if n.startswith("replay")}
     after = contents(former)
     assert "present format" in run_wmtk("convert", str(former)).stderr
@@ -180,7 +185,7 @@ def test_a_damaged_checkpoint_is_left_as_it_is_with_a_message(former) -> None:
     assert len(messages) == 1
     assert "checksum is wrong" in messages[0]
     assert file.read_bytes() == bytes(data)
-    with pytest.raises(wmtk.WmtkError, match="checksum is wrong"):
+    with pytest.raises(CheckpointError):
         wmtk.load(former)
 
 

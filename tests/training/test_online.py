@@ -105,7 +105,7 @@ def test_it_plays_learns_and_is_tested(config, tmp_path) -> None:
     assert {report["steps/frames"] for report in reports if "steps/frames" in report} >= {79}
     assert watcher.told[-1].returns == dataset.episodes.total_reward.tolist()
     assert set(watcher.told[-1].shares) >= {"collect", "model", "behavior", "eval", "data wait"}
-    assert (run.path / "pictures").exists()
+    assert (run.path / "images").exists()
     agent = load(run.path)
     agent.policy.begin()
     assert agent.policy(dataset[0].obs["image"][0]).shape == ()

@@ -211,6 +211,6 @@ def test_without_a_name_files_go_into_the_run(made: tuple[Path, Path], run_wmtk)
         done = run_wmtk("viz", command, *made, *few, "--json")
         assert done.exit_code == 0, done.stderr
         path = Path(json.loads(done.stdout)["path"])
-        assert path.parent == run / ("videos" if command == "recon" else "pictures")
+        assert path.parent == run / ("videos" if command == "recon" else "images")
         assert path.stem == f"{command}-00000002"
         assert path.is_file()

@@ -15,7 +15,7 @@ from wmtk.datasets.storage import atomic
 from wmtk.errors import CheckpointError, FormerRunError
 from wmtk.runs.checkpoint import Checkpoints
 from wmtk.runs.config_file import dump_config, read_settings
-from wmtk.runs.former_names import metric_name, rename_settings, tensor_name
+from wmtk.runs.former_names import FOLDERS, metric_name, rename_settings, tensor_name
 from wmtk.runs.metrics_log import FILE as METRICS
 from wmtk.runs.records import FORMAT, MAX_METRICS_BYTES, RunRecord, read_file
 from wmtk.runs.run_directory import Run, exclusive_lock
@@ -50,9 +50,12 @@ def convert_run(
         _convert_checkpoints(Checkpoints(path / "checkpoints"), on_message)
         if os.path.lexists(path / METRICS):
             atomic.replace_file(path / METRICS, _converted_metrics(path / METRICS))
+        for former, present in FOLDERS.items():
+            if (path / former).is_dir() and not os.path.lexists(path / present):
+                (path / former).rename(path / present)
         atomic.replace_file(config, content)
-        present = atomic.with_checksum({**record, "format": FORMAT, "sealed_config": True})
-        atomic.replace_file(path / "run.json", atomic.json_bytes(present, indent=1))
+        document = atomic.with_checksum({**record, "format": FORMAT, "sealed_config": True})
+        atomic.replace_file(path / "run.json", atomic.json_bytes(document, indent=1))
     return True
 
 
@@ -66,7 +69,8 @@ def _convert_checkpoints(checkpoints: Checkpoints, on_message: Callable[[str], N
             on_message(f"{error.message} This checkpoint was not converted.")
             continue
         tensors = {tensor_name(key): tensor for key, tensor in saved.tensors.items()}
-        state = {**saved.state, "config": rename_settings(saved.state.get("config", {}))}
+        config = TrainingConfig.build(rename_settings(saved.state.get("config", {})))
+        state = {**saved.state, "config": config.model_dump(mode="json")}
         if state != saved.state or set(tensors) != set(saved.tensors):
             checkpoints.replace(name, tensors, state)
 

@@ -32,6 +32,7 @@ _SETTINGS = {
 }
 _VALUES = {("online.actor", "learnt"): "learned"}
 
+FOLDERS = {"pictures": "images"}  # of a run directory
 _TENSORS = (
     (r"^behaviour/", "behavior/"),
     (r"^behaviour_updates$", "behavior_updates"),
@@ -41,6 +42,7 @@ _TENSORS = (
 _METRICS = (
     (r"^train/rate/", "train/lr/"),
     (r"^share/behaviour$", "share/behavior"),
+    (r"^share/pictures$", "share/images"),
     (r"critic/slow_gap$", "critic/target_gap"),
 )
 

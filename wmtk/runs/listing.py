@@ -16,7 +16,7 @@ from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.replay import replay_steps
 from wmtk.runs.run_directory import Run
 
-INSIDE = {"checkpoints", "tensorboard", "pictures", "videos", "report"}  # of a run: nothing below
+INSIDE = {"checkpoints", "tensorboard", "images", "videos", "report"}  # of a run: nothing below
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 run.json        what kind of run, its spaces, task, data and code: written once, sealed
 config.yaml     the resolved settings, with a checksum
 command.txt     how it was started, each time
-metrics.jsonl, tensorboard/, checkpoints/, pictures/, videos/, report/
+metrics.jsonl, tensorboard/, checkpoints/, images/, videos/, report/
 """
 
 from __future__ import annotations

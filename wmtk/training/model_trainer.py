@@ -107,7 +107,7 @@ class ModelTrainer:
                 image = prediction.image()
                 log.image(step, f"{side}/open_loop/{key}", image)
                 log.video(step, f"{side}/open_loop_video/{key}", prediction.video())
-                save_image(log.folder / "pictures", key, step, image)
+                save_image(log.folder / "images", key, step, image)
         return EvalOutcome(loss)
 
     # --- metrics ---
