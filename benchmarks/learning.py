@@ -151,9 +151,9 @@ EXPERIMENTS = {
         "dmc_cartpole_balance",
         25_000,
         settings=CARTPOLE,
-        options=("--task-set", "repeat=4", "--task-set", "time_limit=200", "--workers", "0"),
+        options=("--env-set", "repeat=4", "--env-set", "time_limit=200", "--workers", "0"),
         episodes=20,
-        tested_with=("--set", "time_limit=1000"),
+        tested_with=("--env-set", "time_limit=1000"),
     ),
     # 400,000 frames. The first returns that are published, of five seeds, are at a million: 46.4,
     # 36.4, 34.5, 39.4 and 35.6.
@@ -244,10 +244,10 @@ def _offline(lab: Lab, name: str, seed: int) -> Outcome:
     chosen, model = EXPERIMENTS[name], f"{name.removesuffix('-careful')}-{seed}-model"
     policy, again = f"{name}-{seed}-policy", ("--seed", seed, "--resume")
     options = ("--preset", "tiny", *_sets(chosen.settings), *chosen.options)
-    to = ("--out", model, "--steps", chosen.model)
+    to = ("--out", model, "--updates", chosen.model)
     lab.once(model, "train-model", chosen.data, *to, *options, *again)
     options = (*_sets(KEPT), *(("--penalty", chosen.penalty) if chosen.penalty else ()))
-    to = ("--out", policy, "--steps", chosen.policy)
+    to = ("--out", policy, "--updates", chosen.policy)
     lab.once(policy, "train-policy", model, *to, *options, *again)
     few = ("--episodes", 50, "--checkpoints", 8)
     curves = lab.once(f"{policy}-returns", "viz", "returns", policy, *few)

@@ -1,25 +1,29 @@
-"""`wmtk collect`: play a task and keep the episodes as a dataset."""
+"""`wmtk collect`: episodes of a task, as a dataset."""
 
 from __future__ import annotations
 
 import secrets
 import signal
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common import console, stdout
-from wmtk.cli.common.console import human_count
-from wmtk.cli.common.env_options import (
+from wmtk.cli.common import console, process
+from wmtk.cli.common.console import human_count, note, note_new_folders, warn
+from wmtk.cli.common.env_options import echo, note_limits, task_options
+from wmtk.cli.common.options import (
+    OUTPUT,
+    POLICY,
+    Envs,
+    EnvSettings,
+    Explore,
+    Json,
     ObsKeys,
-    echo,
-    interrupt,
-    say_limits,
-    say_new_folders,
-    task_options,
-    warn,
+    TaskName,
+    Timeout,
+    Workers,
+    seed_option,
 )
 from wmtk.cli.viz.serve_command import PORT, NoOpen, Port, play_yourself
 from wmtk.errors import UsageError
@@ -28,99 +32,107 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from wmtk.collecting import CollectReport, RolloutProgress
+    from wmtk.envs import ResolvedTask
 
 
 def collect(
-    task: Annotated[
-        str, typer.Argument(help="atari_<game>, dmc_<domain>_<task>, a gymnasium id, module:Id.")
+    task: TaskName,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DATA",
+            help="The dataset to write.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="The dataset to write.", show_default=False)],
     steps: Annotated[
         int | None,
-        typer.Option(min=1, help="Agent steps to collect; the last episodes are finished."),
+        typer.Option(min=1, metavar="N", help="Agent steps; the last episodes are completed."),
     ] = None,
-    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes to collect.")] = None,
+    episodes: Annotated[int | None, typer.Option(min=1, metavar="N", help="Episodes.")] = None,
+    human: Annotated[
+        bool, typer.Option("--human", help="Act yourself, in the browser, until Ctrl-C.")
+    ] = False,
     policy: Annotated[
         str,
         typer.Option(
-            help="random, a run directory of wmtk train-policy, or package.module:function from "
-            "observation to action."
+            metavar="POLICY",
+            help="random, a run directory with a policy, or package.module:function from "
+            "observation to action.",
+            rich_help_panel=POLICY,
         ),
     ] = "random",
     explore: Annotated[
-        Literal["disagreement"] | None,
-        typer.Option(help="Play with the explorer of a run trained with this option."),
+        Explore | None,
+        typer.Option(
+            help="Use the exploring actor of a run trained with this option.",
+            rich_help_panel=POLICY,
+        ),
     ] = None,
     epsilon: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of random actions mixed into the policy's.")
+        float,
+        typer.Option(min=0, max=1, help="Fraction of random actions.", rich_help_panel=POLICY),
     ] = 0.0,
-    envs: Annotated[int, typer.Option(min=1, help="Environments that play side by side.")] = 4,
-    workers: Annotated[
-        int | None,
+    env_settings: EnvSettings = None,
+    obs_keys: ObsKeys = None,
+    store_info: Annotated[
+        str,
         typer.Option(
-            min=0, help="Processes they are spread over; 0 is this one.", show_default="cores"
+            metavar="KEYS",
+            help="Keys of the environment's info to store, separated by commas.",
+            rich_help_panel=OUTPUT,
         ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=console.MAX_SEED,
-            help="The same seed gives the same dataset.",
-            show_default="random",
-        ),
-    ] = None,
+    ] = "",
     append: Annotated[
-        bool, typer.Option("--append", help="Go on with an existing dataset.")
+        bool,
+        typer.Option("--append", help="Append to an existing dataset.", rich_help_panel=OUTPUT),
     ] = False,
     capacity: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Steps to keep; the oldest episodes go beyond that. A new dataset remembers it.",
+            metavar="N",
+            help="Steps to keep: beyond it the oldest episodes are evicted, now and later.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    store_info: Annotated[
-        str, typer.Option(help="Keys of the environment's info to keep, separated by commas.")
-    ] = "",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="An option of the task, such as rgb=true.")
+    envs: Envs = 4,
+    workers: Workers = None,
+    timeout: Timeout = 60.0,
+    seed: Annotated[
+        int | None, seed_option("The same seed gives the same dataset.", default="random")
     ] = None,
-    obs_keys: ObsKeys = None,
-    timeout: Annotated[
-        float,
-        typer.Option(min=0.1, help="Seconds without a step after which a worker is replaced."),
-    ] = 60.0,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    human: Annotated[
-        bool, typer.Option("--human", help="Play yourself, in the browser, until Ctrl-C.")
-    ] = False,
+    json: Json = False,
     port: Port = PORT,
     no_open: NoOpen = False,
 ) -> None:
-    """Play a task and keep the episodes as a dataset.
+    """Collect episodes of a task into a dataset.
 
+    Pass exactly one of --steps, --episodes and --human. Actions are random unless --policy names a
+    trained run or a function.
+
+    Ctrl-C commits complete episodes and exits with code 130; the same command with --append
+    continues.
+
+    \b
     Examples:
-
-    wmtk collect atari_pong --out data/pong.zarr --steps 20000 --seed 0
-
-    wmtk collect wmtk/Catch-v0 --out mine.zarr --human
-
-    Ctrl-C commits the episodes that are whole and exits with code 130; the same command with
-    --append goes on.
+      wmtk collect atari_pong --out pong.zarr --steps 20000 --seed 0
+      wmtk collect dmc_walker_walk --out walker.zarr --episodes 100 --env-set repeat=2
+      wmtk collect wmtk/Catch-v0 --out policy.zarr --episodes 50 --policy runs/policy
+      wmtk collect wmtk/Catch-v0 --out mine.zarr --human
     """
-    stdout.reserve()
-    from wmtk.cli.common.policy_names import find_policy_maker
-    from wmtk.collecting import EpsilonGreedy, dataset_for, schema_of, seed_entropy
-    from wmtk.collecting import collect_episodes as run
-    from wmtk.envs import resolve
+    process.reserve_stdout()
+    from wmtk.agent.collect_task import collect as run
 
+    env_options = task_options(env_settings, obs_keys)
+    keys = [key.strip() for key in store_info.split(",") if key.strip()]
     if human and steps is None and episodes is None:
         play_yourself(
             task,
             out,
-            store_info,
-            task_options(settings, obs_keys),
+            keys,
+            env_options,
             seed,
             capacity,
             append=append,
@@ -130,70 +142,63 @@ def collect(
         return
     if human or (steps is None) == (episodes is None):
         raise UsageError(
-            "It is not clear how much to collect.",
+            "The amount to collect is missing or ambiguous.",
             "Pass exactly one of --steps, --episodes and --human.",
         )
     seed = secrets.randbelow(2**31) if seed is None else seed
-    resolved = resolve(task, **task_options(settings, obs_keys))
-    echo(resolved, seed)
-    # A wrong name must not leave an empty dataset behind.
-    make_policy = find_policy_maker(
-        policy, lambda: schema_of(resolved), explore=explore is not None
-    )
-    keys = [key.strip() for key in store_info.split(",") if key.strip()]
-    say_new_folders(out)
-    signal.signal(signal.SIGTERM, interrupt)
-    with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
-        say_limits(resolved, "--set", steps, envs)
-        dice = seed_entropy(dataset, seed)
-        chosen = make_policy(dataset.schema, dice)
-        if epsilon:
-            chosen = EpsilonGreedy(chosen, epsilon, dataset.schema.action, dice)
-        noun = "step" if steps else "episode"
-        with console.progress(f"Collecting {task}", steps or episodes, noun=noun) as bar:
 
-            def show(progress: RolloutProgress) -> None:
-                count = progress.steps_taken if steps else progress.episodes
-                mean = "" if not progress.episodes else f", mean return {progress.mean_return:.1f}"
-                bar.update(completed=count, description=f"Collecting {task}{mean}")
+    def start(resolved: ResolvedTask) -> None:
+        echo(resolved, seed)
+        note_new_folders(out)
+        note_limits(resolved, steps, envs)
 
-            report = run(
-                resolved,
-                dataset,
-                chosen,
-                seed=seed,
-                steps=steps,
-                episodes=episodes,
-                envs=envs,
-                workers=workers,
-                timeout=timeout,
-                on_progress=show,
-                on_message=warn,
-            )
-    report = replace(report, path=out)  # as it was given
+    def describe(progress: RolloutProgress) -> str:
+        mean = f", mean return {progress.mean_return:.1f}" if progress.episodes else ""
+        return f"Collecting {task}{mean}"
+
+    noun = "step" if steps else "episode"
+    signal.signal(signal.SIGTERM, process.interrupt)
+    with console.progress(f"Collecting {task}", steps or episodes, noun=noun) as bar:
+        report = run(
+            task,
+            out,
+            steps=steps,
+            episodes=episodes,
+            policy=policy,
+            explore=explore is not None,
+            epsilon=epsilon,
+            envs=envs,
+            workers=workers,
+            seed=seed,
+            append=append,
+            capacity=capacity,
+            store_info=keys,
+            env_options=env_options,
+            timeout=timeout,
+            on_start=start,
+            on_progress=lambda p: bar.update(
+                completed=p.steps_taken if steps else p.episodes, description=describe(p)
+            ),
+            on_message=warn,
+        )
     console.emit(report, json=json, render=_render)
     if report.interrupted:
-        wanted, had = (steps, report.steps) if steps else (episodes, report.episodes)
-        rest = max((wanted or 0) - had, 1)
-        raise typer.Exit(_say_how_to_go_on(f"--{noun}s {rest} --append"))
-
-
-def _say_how_to_go_on(options: str) -> int:
-    # Of an option that is given twice the last counts, so that they can simply be added.
-    console.err.print(
-        "Interrupted; what was whole is kept. To go on, run the same command again with this "
-        f"added at its end:\n  {options}",
-        soft_wrap=True,
-    )
-    return console.INTERRUPTED
+        target, done = (steps, report.steps) if steps else (episodes, report.episodes)
+        rest = max((target or 0) - done, 1)
+        # The last one of a repeated option counts, so that these can simply be added.
+        note(
+            "Interrupted; complete episodes are stored. To continue, run the same command with "
+            f"these options added at its end:\n--{noun}s {rest} --append"
+        )
+        raise typer.Exit(console.INTERRUPTED)
 
 
 def _kept(report: CollectReport, capacity: int) -> str:
-    """What the dataset holds, and why it is not the capacity."""
-    held = f"{human_count(report.kept_steps)} steps, {human_count(report.kept_episodes, 'episode')}"
+    """The content of the dataset, and why it differs from the capacity."""
+    kept = f"{human_count(report.kept_steps)} steps, {human_count(report.kept_episodes, 'episode')}"
     if report.kept_steps > capacity:
-        return f"{held}: the newest episode stays whole, though the capacity is {capacity:,}"
-    return f"{held}: the capacity is {capacity:,}, and the oldest episodes are evicted whole"
+        return f"{kept}: the newest episode stays whole, though the capacity is {capacity:,}"
+    return f"{kept}: the capacity is {capacity:,}, and the oldest episodes are evicted whole"
 
 
 def _render(report: CollectReport) -> Table:

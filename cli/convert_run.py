@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from wmtk.cli.common import console
-from wmtk.cli.common.env_options import warn
+from wmtk.cli.common.console import note, warn
 from wmtk.escaping import one_line
 
 
 def convert_run(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories.", show_default=False)],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Run directories.", show_default=False)
+    ],
 ) -> None:
     """Convert run directories of earlier versions, in place.
 
@@ -29,4 +30,4 @@ def convert_run(
     for run in runs:
         converted = convert(run, warn)
         text = "converted" if converted else "has the present format"
-        console.err.print(one_line(f"{run}: {text}"), soft_wrap=True)
+        note(one_line(f"{run}: {text}"))

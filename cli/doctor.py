@@ -1,4 +1,4 @@
-"""`wmtk doctor`: what this machine offers, what is missing, and the line that installs it."""
+"""`wmtk doctor`: versions, devices, missing packages and the commands that install them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 import wmtk
 from wmtk.cli.common.console import emit, human_bytes, human_count
+from wmtk.cli.common.options import Json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-# missing: an optional thing is not there; broken: wmtk itself or something installed won't work.
+# missing: an optional package is absent; broken: wmtk itself or something installed does not work.
 Status = Literal["ok", "missing", "broken"]
 
-# The order in which dm_control tries its backends, and the libraries that each of them loads.
+# The backends in the order in which dm_control tries them, with the libraries that each loads.
 BACKENDS: dict[str, tuple[str, ...]] = {
     "glfw": (),
     "egl": ("libEGL.so.1", "libEGL.so"),
@@ -37,7 +38,7 @@ NOT_FEATURES = {"all", "dev"}
 
 @dataclass(frozen=True)
 class Fact:
-    """One line of the table; `fix` is a command that mends what is missing or broken."""
+    """One row of the table; `fix` is a command that repairs a missing or broken entry."""
 
     section: str
     name: str
@@ -58,7 +59,7 @@ def gather() -> list[Fact]:
 
 
 def system_facts() -> Iterator[Fact]:
-    """wmtk, Python, the platform, and the room that there is."""
+    """Versions of wmtk and Python, the platform, cores, memory and free disk space."""
     yield Fact("system", "wmtk", wmtk.__version__)
     yield Fact("system", "Python", platform.python_version())
     yield Fact("system", "platform", platform.platform())
@@ -68,31 +69,31 @@ def system_facts() -> Iterator[Fact]:
 
 
 def package_facts() -> Iterator[Fact]:
-    """The packages that wmtk asks for, against what is installed, by extra ("core" if by none).
+    """Required packages and their installed versions, by extra ("core" for none).
 
-    The requirements come from wmtk's own installed metadata, so that they are stated only once.
+    The requirements are read from the installed metadata of wmtk.
     """
     from packaging.requirements import Requirement
 
     try:
         requirements = [Requirement(text) for text in metadata.requires("wmtk") or []]
     except metadata.PackageNotFoundError:
-        value = "unknown, as wmtk runs from its source folder"
+        value = "unknown: wmtk runs from its source folder"
         yield Fact("core", "requirements", value, "missing", "pip install -e .")
         return
     extras = metadata.metadata("wmtk").get_all("Provides-Extra") or []
-    seen: set[str] = set()
+    listed: set[str] = set()
     for extra in ["", *(name for name in extras if name not in NOT_FEATURES)]:
         for requirement in requirements:
             marker = requirement.marker
-            wanted = marker.evaluate({"extra": extra}) if marker else not extra
-            if wanted and requirement.name not in seen:
-                seen.add(requirement.name)
+            required = marker.evaluate({"extra": extra}) if marker else not extra
+            if required and requirement.name not in listed:
+                listed.add(requirement.name)
                 yield package_fact(extra, requirement.name, str(requirement.specifier))
 
 
 def package_fact(extra: str, name: str, specifier: str) -> Fact:
-    """Whether `name` is installed in a version that `specifier` (such as ">=3.2,<4") allows."""
+    """The installed version of `name`, checked against `specifier` (such as ">=3.2,<4")."""
     from packaging.specifiers import SpecifierSet
 
     section = extra or "core"
@@ -109,9 +110,9 @@ def package_fact(extra: str, name: str, specifier: str) -> Fact:
 
 
 def torch_fact() -> Fact:
-    """The device that models would run on."""
+    """The device that models run on by default."""
     try:
-        # By name, as the rest of wmtk.cli must not depend on torch; this takes a second or two.
+        # By name, because wmtk.cli must not depend on torch; this takes a second or two.
         torch = import_module("torch")
     except ModuleNotFoundError:
         return Fact("devices", "torch", "not installed", "missing", "pip install 'wmtk[train]'")
@@ -131,10 +132,10 @@ def _device(torch: Any) -> str:
 
 
 def rendering_fact(environ: Mapping[str, str], loads: Callable[[str], bool]) -> Fact:
-    """How dm_control would draw; `loads` says whether a shared library can be loaded."""
+    """The rendering backend of dm_control; `loads` tests whether a shared library loads."""
 
     def works(backend: str) -> bool:
-        if backend == "glfw":  # it opens a window, if a hidden one
+        if backend == "glfw":  # opens a hidden window
             return (
                 sys.platform == "darwin"
                 or bool(environ.get("DISPLAY"))
@@ -166,19 +167,19 @@ def _loads(library: str) -> bool:
 
 
 def ffmpeg_fact() -> Fact:
-    """The ffmpeg that videos are written with."""
+    """The ffmpeg version used to write videos."""
     try:
         ffmpeg = import_module("imageio_ffmpeg")
         return Fact("devices", "ffmpeg", str(ffmpeg.get_ffmpeg_version()))
     except ModuleNotFoundError:
         return Fact("devices", "ffmpeg", "not installed", "missing", "pip install 'wmtk[video]'")
-    except Exception as error:  # the package is there, but no program that runs
+    except Exception as error:  # the package is installed, but its program does not run
         value = f"does not run: {error}"
         return Fact("devices", "ffmpeg", value, "broken", "apt-get install ffmpeg")
 
 
 def _cores() -> int:
-    """The cores that this process may use, which in a container are fewer than there are."""
+    """The cores available to this process; in a container, fewer than those of the machine."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -190,7 +191,7 @@ def _memory() -> str:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:  # macOS
         return total
-    # What programs could get, counting the caches that Linux would give up for them.
+    # Includes caches that Linux frees on demand.
     available = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
     return f"{total}, {human_bytes(int(available[0]) * 1024)} free" if available else total
 
@@ -208,12 +209,12 @@ def summary(facts: list[Fact]) -> str:
     if missing:
         parts.append(f"Optional and missing: {missing}.")
     if not parts:
-        return "Everything is there."
-    return " ".join([*parts, "The lines on the right install what is missing."])
+        return "Everything is installed."
+    return " ".join([*parts, "The commands on the right install what is missing."])
 
 
 def render(facts: list[Fact]) -> RenderableType:
-    """The facts as a table with the summary under it."""
+    """The facts as a table, and the summary."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -222,23 +223,29 @@ def render(facts: list[Fact]) -> RenderableType:
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("")
     table.add_column("name", no_wrap=True)
-    table.add_column("found", overflow="fold")
-    table.add_column("to install", no_wrap=True, overflow="fold")  # in one piece, to be copied
+    table.add_column("value", overflow="fold")
+    table.add_column("to install", no_wrap=True, overflow="fold")  # unwrapped, to be copied
     section = ""
     for fact in facts:
-        shown = fact.section if fact.section != section else ""
+        heading = fact.section if fact.section != section else ""
         section = fact.section
         value = Text(fact.value, styles[fact.status])
-        table.add_row(Text(shown, "dim"), fact.name, value, Text(fact.fix))
+        table.add_row(Text(heading, "dim"), fact.name, value, Text(fact.fix))
     return Group(table, "", Text(summary(facts)))
 
 
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Json = False,
 ) -> None:
-    """Show versions, devices, rendering and disk, what is missing, and the line that installs it.
+    """Show versions, devices and missing packages.
 
-    Ends with 1 if something that wmtk cannot do without is missing or does not work.
+    Optional packages that are missing are listed with the command that installs them. The exit code
+    is 1 if a required package is missing or something does not work.
+
+    \b
+    Example:
+      wmtk doctor
+      wmtk doctor --json
     """
     facts = gather()
     emit(facts, json=json, render=render)

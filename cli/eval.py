@@ -1,316 +1,234 @@
-"""`wmtk eval`: play episodes with a policy, and tell how good it is."""
+"""`wmtk eval`: the return of a policy."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmtk.cli.common import console, stdout
-from wmtk.cli.common.env_options import TrustEnv, echo, interrupt, say_limits, warn
-from wmtk.cli.common.eval_table import Player, record_of, render
-from wmtk.cli.common.run_options import say
-from wmtk.errors import EnvironmentFailedError, UsageError
+from wmtk.cli.common import console, process
+from wmtk.cli.common.console import human_count, note, warn
+from wmtk.cli.common.env_options import echo, note_limits
+from wmtk.cli.common.eval_table import render
+from wmtk.cli.common.options import (
+    OUTPUT,
+    POLICY,
+    TASK,
+    Checkpoint,
+    Device,
+    Envs,
+    EnvSettings,
+    Fps,
+    TrustEnv,
+    Workers,
+    parse_pairs,
+    seed_option,
+)
+from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
-    from wmtk.collecting import EpisodeRecording, EvalReport, RolloutProgress
+    from wmtk.agent.policy_evaluation import PolicyEvaluation
+    from wmtk.collecting import EvalReport, RolloutProgress
     from wmtk.envs import ResolvedTask
-    from wmtk.runs.run_directory import Run
-    from wmtk.scores import Baselines
 
-FEW = 10  # episodes of random play, where nobody has said how many
+RANDOM_EPISODES = 10  # of random play, by default
 
 
 def evaluate(
     run: Annotated[
         Path | None,
-        typer.Argument(help="The run directory of wmtk train-policy.", show_default=False),
+        typer.Argument(metavar="RUN", help="A run directory with a policy.", show_default=False),
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(help="The task to play.", show_default="the one that the run's data is of"),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="Play this instead: random, or package.module:function from observation to "
-            "action. A run is then asked only for its task.",
-            show_default=False,
-        ),
-    ] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="How many are played.")] = 20,
-    envs: Annotated[int, typer.Option(min=1, help="Environments that play side by side.")] = 10,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="Processes they are spread over; 0 is this one.", show_default="cores"
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, max=console.MAX_SEED, help="The same seed gives the same episodes."),
-    ] = 0,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Draw actions instead of taking the likeliest.")
-    ] = False,
+    episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Episodes.")] = 20,
     random: Annotated[
         int | None,
         typer.Option(
             min=0,
             help="Episodes of random play to compare with.",
             metavar="N",
-            show_default=f"as --episodes, {FEW} at most, if nothing is known of the task; else 0",
+            show_default=f"up to {RANDOM_EPISODES} if no returns of the task are known, else 0",
         ),
     ] = None,
-    video: Annotated[
-        Path | None, typer.Option(help="Film one episode: .mp4, .webm or .gif.", metavar="F")
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY",
+            help="Evaluate this instead: random, or package.module:function from observation to "
+            "action. RUN then only provides the task.",
+            show_default=False,
+            rich_help_panel=POLICY,
+        ),
     ] = None,
-    fps: Annotated[float, typer.Option(min=0.1, max=240, help="Steps a second of film.")] = 15.0,
-    checkpoint: Annotated[
-        str, typer.Option(help="Which of the run: latest, best, or an update's number.")
-    ] = "latest",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="An option of the task, such as sticky=0.")
+    checkpoint: Checkpoint = "latest",
+    sample: Annotated[
+        bool,
+        typer.Option(
+            "--sample",
+            help="Sample actions instead of taking the most likely ones.",
+            rich_help_panel=POLICY,
+        ),
+    ] = False,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TASK",
+            help="The task.",
+            show_default="that of the run's data",
+            rich_help_panel=TASK,
+        ),
     ] = None,
+    env_settings: EnvSettings = None,
     trust_env: TrustEnv = None,
+    video: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write one episode as .mp4, .webm or .gif.", metavar="F", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    fps: Fps = 15.0,
+    envs: Envs = 10,
+    workers: Workers = None,
+    device: Device = "auto",
+    seed: Annotated[int, seed_option("The same seed gives the same episodes.")] = 0,
     json: Annotated[
-        bool, typer.Option("--json", help="Print the record that wmtk scores reads.")
+        bool,
+        typer.Option(
+            "--json", help="Print the record that wmtk scores reads.", rich_help_panel=OUTPUT
+        ),
     ] = False,
 ) -> None:
-    """Play episodes with a policy, and tell how good it is.
+    """Measure the return of a policy.
+
+    The actor takes its most likely actions. Each environment plays its share of the episodes to
+    the end, so that short episodes are not overrepresented. Intervals are 95% bootstrap intervals
+    of the mean.
+
+    The return is compared with known returns of the task or, if there are none, with a few
+    episodes of random play. The return that the critic expected at the start of the episodes is
+    shown beside the discounted return: if it is much larger, the policy exploits errors of its
+    world model.
+
+    Ctrl-C reports the completed episodes and exits with code 130.
 
     \b
     Examples:
-      wmtk eval runs/catch-policy                             20 episodes of its own task
+      wmtk eval runs/policy
       wmtk eval runs/pong-policy --episodes 100 --json > pong.json
-      wmtk eval runs/catch-policy --video catch.mp4           what it sees and expects
-      wmtk eval --policy random --task CartPole-v1            a baseline
+      wmtk eval runs/policy --video catch.mp4
+      wmtk eval --policy random --task CartPole-v1
       wmtk eval --policy my_policies:greedy --task wmtk/Catch-v0
-
-    Actions are the actor's most likely ones. Each environment plays its share of the episodes to
-    the end, so that short ones do not count more. Intervals are of the mean: 95%, by bootstrap over
-    the episodes.
-
-    Beside the return stand those that are known of the task or, if none are, that of a few episodes
-    of random play; --random 0 leaves them out.
-
-    What the critic expected at the start of an episode is shown beside the discounted return that
-    came: if it expects much more, the policy exploits errors of its world model.
-
-    Ctrl-C reports the episodes that are whole and exits with code 130.
     """
-    stdout.reserve()
-    from wmtk.collecting import evaluate_policy as play
+    process.reserve_stdout()
+    from wmtk.agent.policy_evaluation import evaluate as measure
     from wmtk.viz.videos.video_file import VIDEO_ENDINGS, require_ending
 
     if video is not None:
         require_ending(video, VIDEO_ENDINGS)
-    options = console.pairs(settings or [])
-    trusted = trust_env or []
-    if policy is None:
-        player = trained(run, task, options, trusted, checkpoint, device, seed, sample=sample)
-    else:
-        if sample:
-            raise UsageError("--sample is for trained actors.", f"Leave it away with {policy}.")
-        player = _named(policy, run, task, options, trusted, seed)
-    echo(player.task, seed)
-    if player.longest is None:
-        say_limits(player.task, "--set")
-    else:
-        say(f"{player.task.task} has no time limit: episodes are cut after {player.longest:,}")
-        say("steps, the length of the longest episode of the run's data.")
-    signal.signal(signal.SIGTERM, interrupt)
-    with console.progress(f"Evaluating {player.task.task}", episodes, noun="episode") as bar:
-        report = play(
-            player.task,
-            player.policy,
+    target = run if policy is None else policy
+    if target is None:
+        raise UsageError(
+            "No policy given: pass a run directory or --policy.", "Random play is --policy random."
+        )
+    if policy is not None and os.path.lexists(Path(policy) / "run.json"):
+        hint = f"Pass it without --policy: wmtk eval {shlex.quote(policy)}."
+        raise UsageError(f"{policy} is a run.", hint)
+
+    def start(resolved: ResolvedTask, longest: int | None) -> None:
+        echo(resolved, seed)
+        if longest is None:
+            note_limits(resolved)
+        else:
+            note(
+                f"{resolved.task} has no time limit: episodes are truncated after {longest:,} "
+                "steps, the length of the longest episode of the run's data."
+            )
+
+    signal.signal(signal.SIGTERM, process.interrupt)
+    with _Bars(episodes, random) as bars:
+        evaluation = measure(
+            target,
+            task,
             episodes=episodes,
-            seed=seed,
             envs=envs,
             workers=workers,
-            schema=player.schema,
-            max_episode_steps=player.longest,
-            introspector=player.mind,
+            seed=seed,
+            sample=sample,
+            checkpoint=checkpoint,
+            device=device,
+            random_episodes=random,
             record=video is not None,
-            on_progress=lambda p: bar.update(completed=p.episodes, description=_describe(p)),
+            env_options=parse_pairs(env_settings or [], "--env-set"),
+            trust_env=trust_env or [],
+            run=None if policy is None else run,
+            on_start=start,
+            on_progress=bars.update,
+            on_random_progress=bars.update_random,
             on_message=warn,
         )
-    if random is None:
-        random = _random_by_default(player, episodes)
-    chance = None
-    if not report.interrupted:
-        try:
-            chance = _random(player, random, seed, envs, workers)
-        except EnvironmentFailedError as error:  # what was asked for is there already
-            warn(f"Random play failed: {error.message}")
+    report, chance = evaluation.report, evaluation.random
     if report.results:
-        console.emit(record_of(player, report, chance), json=json, render=render)
+        console.emit(evaluation.to_json(), json=json, render=render)
     if video is not None and report.recording is not None:
-        _film(video, report.recording, player, fps)
+        _write_video(video, evaluation, fps)
     if report.interrupted or (chance is not None and chance.interrupted):
-        _tell_interruption(report, episodes, video)
+        _note_interruption(report, episodes, video)
         raise typer.Exit(console.INTERRUPTED)
+
+
+class _Bars(ExitStack):
+    """A progress bar of the evaluation, then one of random play."""
+
+    def __init__(self, episodes: int, random: int | None) -> None:
+        super().__init__()
+        self._random = min(episodes, RANDOM_EPISODES) if random is None else random
+        self._bar = self.enter_context(console.progress("Evaluating", episodes, noun="episode"))
+        self._is_random = False
+
+    def update(self, progress: RolloutProgress) -> None:
+        self._bar.update(completed=progress.episodes, description=_describe(progress))
+
+    def update_random(self, progress: RolloutProgress) -> None:
+        if not self._is_random:
+            self._is_random = True
+            self.close()
+            bar = console.progress("Random play", self._random, noun="episode")
+            self._bar = self.enter_context(bar)
+        self._bar.update(completed=progress.episodes)
 
 
 def _describe(progress: RolloutProgress) -> str:
     mean = f", mean return {progress.mean_return:.1f}" if progress.episodes else ""
-    return f"Evaluating{mean}, {console.human_count(progress.steps_taken, 'step')}"
+    return f"Evaluating{mean}, {human_count(progress.steps_taken, 'step')}"
 
 
-def _tell_interruption(report: EvalReport, episodes: int, video: Path | None) -> None:
+def _note_interruption(report: EvalReport, episodes: int, video: Path | None) -> None:
     done = len(report.results)
     if not report.interrupted:
-        say("Random play was interrupted.")
+        note("Random play was interrupted.")
     elif done:
-        say(f"Interrupted after {done:,} of {console.human_count(episodes, 'episode')}. Short ones")
-        say("end first: these may be shorter than most.")
+        total = human_count(episodes, "episode")
+        note(f"Interrupted after {done:,} of {total}. Short episodes end first: the result may be")
+        note("biased towards them.")
     else:
-        say("Interrupted before an episode was whole.")
+        note("Interrupted before an episode was complete.")
     if video is not None and report.recording is None:
-        say(f"{video} was not written: the episode to film was not whole.")
+        note(f"{video} was not written: its episode was not complete.")
 
 
-# --- who plays --------------------------------------------------------------------------------
-
-
-def trained(
-    path: Path | None,
-    task: str | None,
-    options: dict[str, str],
-    trust_env: list[str],
-    checkpoint: str,
-    device: str,
-    seed: int,
-    *,
-    sample: bool,
-) -> Player:
-    """The actor of a run."""
-    if path is None:
-        raise UsageError(
-            "No policy given: pass a run directory or --policy.",
-            "Random play is --policy random.",
-        )
-    from wmtk.agent.actor_policy import ActorIntrospector
-    from wmtk.agent.device import choose_device, tune_threads
-    from wmtk.agent.load import load
-    from wmtk.collecting import schema_of, task_of
-    from wmtk.collecting.evaluator import EVALUATION
-    from wmtk.datasets.schema_match import require_fit
-
-    agent = load(path, checkpoint, choose_device(device))
-    tune_threads(rows=1, depth=agent.model.config.cnn_depth)  # acting is little work
-    policy = agent.make_policy(sample=sample, seed=[seed, EVALUATION])
-    resolved = task_of(agent.run.about["env"], task, options, trust_env=trust_env)
-    schema = schema_of(resolved)
-    require_fit(agent.data_schema, schema, f"The policy of {path} and {resolved.task}")
-    actions = "sampled actions" if sample else "most likely actions"
-    return Player(
-        task=resolved,
-        schema=schema,
-        policy=policy,
-        name=f"{path}, update {console.human_count(agent.step)}, {actions}",
-        mind=ActorIntrospector(policy),
-        seed=int(agent.run.about["seed"]),
-        run=str(path),
-        about={"sample": sample, "update": agent.step, "checkpoint": agent.hash},
-        baselines=_stored_baselines(agent.run, resolved),
-    )
-
-
-def _stored_baselines(run: Run, task: ResolvedTask) -> Baselines | None:
-    """The baselines of a run, if it is of this very task."""
-    from wmtk.runs.baselines import read_baselines
-
-    recorded = run.about["env"]
-    usual = dataclasses.asdict(type(task.options)())  # for options that came later than the run
-    before = {name: recorded.get(name, usual[name]) for name in usual}
-    same = recorded.get("task") == task.task and before == console.to_plain(task.kwargs)
-    return read_baselines(run.path) if same else None
-
-
-def _named(
-    name: str,
-    run: Path | None,
-    task: str | None,
-    options: dict[str, str],
-    trust_env: list[str],
-    seed: int,
-) -> Player:
-    """Random play, or a function."""
-    from wmtk.collecting import find_policy, load_policy, schema_of, task_of
-    from wmtk.collecting.evaluator import EVALUATION
-
-    if os.path.lexists(Path(name) / "run.json"):
-        raise UsageError(
-            f"{name} is a run.", f"Give it without --policy: wmtk eval {shlex.quote(str(name))}."
-        )
-    find_policy(name)  # which refuses what does not exist
-    stored: dict[str, Any] = {}
-    if run is not None:
-        from wmtk.runs.run_directory import Run
-
-        stored = dict(Run(run).about["env"])
-    elif task is None:
-        raise UsageError(
-            "No task given: pass a run directory or --task.", "Such as --task wmtk/Catch-v0."
-        )
-    resolved = task_of(stored, task, options, trust_env=trust_env)
-    schema = schema_of(resolved)
-    policy = load_policy(name, schema.action, [seed, EVALUATION])
-    return Player(resolved, schema, policy, name, seed=seed, agent=name)
-
-
-def _random_by_default(player: Player, episodes: int) -> int:
-    """How many episodes of random play are worth their time, if nobody has said so."""
-    from wmtk.envs.known_returns import known_returns
-
-    # A return says little on its own; random play needs none of its own kind beside it.
-    measured = player.baselines is not None and player.baselines.random is not None
-    known = measured or known_returns(player.task)
-    return 0 if known or player.agent == "random" else min(episodes, FEW)
-
-
-def _random(
-    player: Player, episodes: int, seed: int, envs: int, workers: int | None
-) -> EvalReport | None:
-    """Random play in the same task, if there is to be any."""
-    if not episodes:
-        return None
-    from wmtk.collecting import RandomPolicy
-    from wmtk.collecting import evaluate_policy as play
-    from wmtk.collecting.evaluator import EVALUATION
-
-    with console.progress("Random play", episodes, noun="episode") as bar:
-        return play(
-            player.task,
-            RandomPolicy(player.schema.action, [seed, EVALUATION]),
-            episodes=episodes,
-            seed=seed,
-            envs=envs,
-            workers=workers,
-            schema=player.schema,
-            max_episode_steps=player.longest,
-            on_progress=lambda p: bar.update(completed=p.episodes),
-            on_message=warn,
-        )
-
-
-# --- the film ---------------------------------------------------------------------------------
-
-
-def _film(path: Path, recording: EpisodeRecording, player: Player, fps: float) -> None:
+def _write_video(path: Path, evaluation: PolicyEvaluation, fps: float) -> None:
     from wmtk.viz.draw.episode_view import View
     from wmtk.viz.videos.agent_video import agent_frames
     from wmtk.viz.videos.video_file import write_video
 
-    view = View.of(player.schema, player.task.settings)
-    title = f"{recording.policy} in {player.task.task}"
+    recording = evaluation.report.recording
+    assert recording is not None
+    view = View.of(evaluation.schema, evaluation.task.settings)
+    title = f"{recording.policy} in {evaluation.task.task}"
     total = recording.episode.length + 1
     with console.progress(f"Drawing {path.name}", total, noun="frame") as bar:
 
@@ -321,9 +239,9 @@ def _film(path: Path, recording: EpisodeRecording, player: Player, fps: float) -
 
         written = write_video(path, frames(), fps)
     facts = [
-        console.human_count(recording.episode.length, "step"),
+        human_count(recording.episode.length, "step"),
         f"return {recording.episode.total_reward:.4g}",
         f"{written.width} × {written.height} pixels",
         console.human_bytes(written.bytes),
     ]
-    say(f"{path}: the first episode of environment 0, {', '.join(facts)}.")
+    note(f"{path}: the first episode of environment 0, {', '.join(facts)}.")

@@ -1,175 +1,181 @@
-"""`wmtk online`: an agent that plays and learns at the same time."""
+"""`wmtk online`: train an agent while it collects its data."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmtk.cli.common import console, stdout
-from wmtk.cli.common.console import human_count
-from wmtk.cli.common.env_options import (
-    ObsKeys,
-    TrustEnv,
-    echo,
-    say_limits,
-    say_new_folders,
-    task_options,
-    warn,
-)
-from wmtk.cli.common.online_dashboard import pace_of, showing
-from wmtk.cli.common.online_summary import result_of, show_result
-from wmtk.cli.common.run_options import (
+from wmtk.cli.common import console, process
+from wmtk.cli.common.console import human_count, note, note_new_folders, warn
+from wmtk.cli.common.env_options import echo, note_limits, task_options
+from wmtk.cli.common.online_dashboard import dashboard, pace_of
+from wmtk.cli.common.options import (
+    COMPUTE,
+    DATA,
     PRESET,
-    config_of,
-    existing_run,
-    say,
-    set_up,
-    source_of,
-    warn_of_collapse,
+    TRAINING,
+    Ablate,
+    Device,
+    EnvSettings,
+    Explore,
+    Json,
+    ObsKeys,
+    Preset,
+    Resume,
+    RunOut,
+    Settings,
+    TaskName,
+    Timeout,
+    TrustEnv,
+    Workers,
+    parse_settings,
+    seed_option,
 )
-from wmtk.cli.common.signals import StopOnSignal
+from wmtk.cli.common.run_options import existing_run, set_up, source_of, warn_of_collapse
+from wmtk.cli.common.training_summary import online_record, render_online
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
     from wmtk.envs import ResolvedTask
     from wmtk.runs.run_directory import Run
 
-STEPS = 20_000
-PREFILLS = 10  # the default is also at least so many times the random steps
-DEFAULT = f"{STEPS:,}, or {PREFILLS} × online.prefill if that is more"
-
 
 def online(
-    task: Annotated[
-        str, typer.Argument(help="atari_<game>, dmc_<domain>_<task>, a gymnasium id, module:Id.")
-    ],
-    out: Annotated[Path, typer.Option(help="The run directory to write.", show_default=False)],
-    preset: Annotated[
-        str | None,
-        typer.Option(help="atari, dmc_vision, humanoid, montezuma or tiny.", show_default=PRESET),
-    ] = None,
+    task: TaskName,
+    out: RunOut,
+    preset: Preset = None,
     steps: Annotated[
         int | None,
-        typer.Option(min=0, help="Agent steps in all, random ones too.", show_default=DEFAULT),
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Agent steps in total, random ones included.",
+            show_default="20000, or 10 × online.prefill if larger",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(help="A dataset to learn from as well; path=2 is drawn from twice as often."),
+    settings: Settings = None,
+    ablate: Ablate = None,
+    explore: Annotated[
+        Explore | None,
+        typer.Option(
+            help="Collect with a second actor that maximizes the ensemble's disagreement.",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
     init: Annotated[
         Path | None,
-        typer.Option(help="A run whose model, and policy if it has one, to start with."),
+        typer.Option(
+            metavar="RUN",
+            help="Start from the model of this run, and from its policy if it has one.",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, such as online.train_every=5.")
-    ] = None,
-    explore: Annotated[
-        Literal["disagreement"] | None,
-        typer.Option(help="Play with a second actor, which seeks what the model does not know."),
-    ] = None,
-    ablate: Annotated[
-        list[str] | None, typer.Option(help="An ablation of the paper, such as no-kl-balancing.")
-    ] = None,
-    options: Annotated[
+    data: Annotated[
         list[str] | None,
-        typer.Option("--task-set", help="An option of the task, such as sticky=0."),
+        typer.Option(
+            metavar="DATA",
+            help="Dataset to train on as well; path=2 samples twice as often. Repeatable.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
-    trust_env: TrustEnv = None,
+    env_settings: EnvSettings = None,
     obs_keys: ObsKeys = None,
+    trust_env: TrustEnv = None,
     envs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Environments that play side by side.", show_default="online.envs"
+            min=1,
+            metavar="N",
+            help="Parallel environments.",
+            show_default="online.envs",
+            rich_help_panel=COMPUTE,
         ),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="Processes they are spread over; 0 is this one.", show_default="cores"
-        ),
-    ] = None,
+    workers: Workers = None,
     background: Annotated[
-        bool, typer.Option("--async", help="Play in a process of its own while this one learns.")
-    ] = False,
-    timeout: Annotated[
-        float,
-        typer.Option(min=0.1, help="Seconds without a step after which a worker is replaced."),
-    ] = 60.0,
-    seed: Annotated[
-        int | None,
+        bool,
         typer.Option(
-            min=0, max=console.MAX_SEED, help="Of weights, batches and episodes.", show_default="0"
+            "--async",
+            help="Collect in a separate process, in parallel with training.",
+            rich_help_panel=COMPUTE,
         ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run if it is there already.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    timeout: Timeout = 60.0,
+    device: Device = "auto",
+    seed: Annotated[
+        int | None, seed_option("Seed of weights, batches and episodes.", default="0")
+    ] = None,
+    resume: Resume = False,
+    json: Json = False,
 ) -> None:
-    """Play a task and learn it at the same time.
+    """Train an agent online: collect, train the model, train the policy, repeat.
 
-    First comes random play, then play by the actor, with updates of the world model and of the
-    behavior in between: one every so many steps (online.train_every). Every so often the actor is
-    tested with its most likely actions. The run directory is one of wmtk train-policy with the
-    episodes in it, RUN/replay.zarr, an ordinary dataset that others may read meanwhile.
+    Random steps come first (online.prefill), then steps of the actor, with one update of the
+    world model, the actor and the critic every few steps (online.train_every). At intervals the
+    actor is evaluated with its most likely actions. The run directory is like that of wmtk
+    train-policy, and contains the episodes as an ordinary dataset, RUN/replay.zarr, which other
+    processes may read during training.
 
     Ctrl-C finishes the update, saves a checkpoint and exits with code 130; the same command with
-    --resume goes on, also after a crash. On resuming, settings that are not given stay as they
-    are, and a larger --steps plays for longer.
+    --resume continues, also after a crash. On resuming, omitted options keep their values, and a
+    larger --steps trains for longer.
 
-    With --async, steps are played while the last ones are learned from; an update still waits for
-    its steps, so that the train ratio is the same. It helps where an environment is slow.
+    With --async, the next steps are collected during an update. An update still waits for its
+    steps, so the train ratio is the same. This helps if the environment is slow.
 
     \b
     Examples:
       wmtk online wmtk/Catch-v0 --out runs/catch --steps 10000
       wmtk online atari_pong --out runs/pong --preset atari --steps 2500000
-      wmtk online dmc_cartpole_balance --out runs/cartpole --preset dmc_vision --steps 50000
-      wmtk online atari_pong --out runs/warm --preset atari --data pong.zarr --init runs/model
+      wmtk online dmc_cartpole_balance --out runs/cartpole --preset dmc_vision
+      wmtk online atari_pong --out runs/warm --preset atari --init runs/model
       wmtk eval runs/catch
     """
-    stdout.reserve()
+    process.reserve_stdout()
     from wmtk.agent.device import choose_device
     from wmtk.envs.options import ENV_OPTIONS
     from wmtk.runs.run_directory import Run
     from wmtk.training.online.initialization import steps_of
     from wmtk.training.online.train import online as run
+    from wmtk.training.run_setup import resolve_config
 
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
-    changes = console.settings(overrides or [])
-    chosen_here = {"online.envs": envs, "behavior.explore": explore}
-    changes |= {name: value for name, value in chosen_here.items() if value is not None}
-    resolved = _resolve(task, options or [], obs_keys, before, trust_env or [])
+    changes = parse_settings(settings or [])
+    given = {"online.envs": envs, "behavior.explore": explore}
+    changes |= {name: value for name, value in given.items() if value is not None}
+    resolved = _resolve(task, task_options(env_settings, obs_keys), before, trust_env or [])
     for name in changes.keys() & ENV_OPTIONS:
         has, others = name in resolved.kwargs, ", ".join(resolved.kwargs)
         raise UsageError(
             f"{name} is an option of {'the' if has else 'another'} environment, not a setting.",
-            f"Pass it as --task-set {name}={changes[name]}."
+            f"Pass it as --env-set {name}={changes[name]}."
             if has
-            else f"Options of {resolved.task}, to be passed with --task-set: {others}.",
+            else f"Options of {resolved.task}, for --env-set: {others}.",
         )
     origin = Run(init) if init and not before else None
-    config = config_of(before, preset, ablate or [], changes, origin)
+    config = resolve_config(
+        None, preset, ablate or [], changes, resumed=before, origin=origin, on_note=note
+    )
     place = set_up(config, chosen)
-    wanted = steps_of(before, config.online) if steps is None else steps
+    target = steps_of(before, config.online) if steps is None else steps
     echo(resolved, before.about["seed"] if before else seed or 0)
     sources = [source_of(text) for text in data or []]
     pace = f"one update every {pace_of(config.online)}"
-    say(f"{_origin(before, preset, init)} on {place}; {pace}")
-    say_limits(resolved, "--task-set", wanted, config.online.envs)
-    say_new_folders(out)
-    stopping = StopOnSignal("Stopping; once more ends at once.")
+    note(f"{_origin(before, preset, init)} on {place}; {pace}")
+    note_limits(resolved, target, config.online.envs)
+    note_new_folders(out)
+    stop = process.StopOnSignal("Stopping; press Ctrl-C again to stop at once.")
     batch = config.data.batch_size * config.data.length
-    with stopping, showing(resolved.task, config.online, batch, wanted) as view:
-        made = run(
+    with stop, dashboard(resolved.task, config.online, batch, target) as view:
+        trained = run(
             resolved,
             out,
             config,
-            steps=wanted,
+            steps=target,
             datasets=sources,
             init=init,
             seed=seed,
@@ -180,33 +186,32 @@ def online(
             timeout=timeout,
             on_progress=view.update,
             on_message=warn,
-            on_note=say,
-            stop=lambda: stopping.asked,
+            on_note=note,
+            stop=stop,
         )
-    result = result_of(made, config.online, wanted, view.last)
-    console.emit(result, json=json, render=show_result)
-    warn_of_collapse(made)
-    if not result["finished"]:
-        say("Interrupted; everything is saved. To go on, add --resume to the same command.")
+    record = online_record(trained, config.online, target, view.last)
+    console.emit(record, json=json, render=render_online)
+    warn_of_collapse(trained)
+    if not record["finished"]:
+        note("Interrupted; a checkpoint is saved. To continue, add --resume to the same command.")
         raise typer.Exit(console.INTERRUPTED)
 
 
 def _resolve(
-    name: str, options: list[str], obs_keys: str | None, run: Run | None, trust_env: list[str]
+    name: str, options: dict[str, Any], run: Run | None, trust_env: list[str]
 ) -> ResolvedTask:
-    """The task with its options; a run that is resumed keeps those that are not given."""
+    """The task with its options; a resumed run keeps options that are omitted."""
     from wmtk.collecting import task_of
     from wmtk.envs import resolve
 
-    changes = task_options(options, obs_keys, "--task-set")
     if run is None:
-        return resolve(name, **changes)
-    return task_of(run.about["env"], name, changes, trust_env=trust_env)
+        return resolve(name, **options)
+    return task_of(run.about["env"], name, options, trust_env=trust_env)
 
 
 def _origin(run: Run | None, preset: str | None, init: Path | None) -> str:
     if run is not None:
-        return f"settings as before, from update {human_count(run.step)}"
+        return f"settings of the run, from update {human_count(run.step)}"
     if init is not None and preset is None:
         return f"settings of {init}"
     return f"preset {preset or PRESET}"

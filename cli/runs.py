@@ -1,4 +1,4 @@
-"""`wmtk runs`: the runs under a folder."""
+"""`wmtk runs`: the run directories under a folder."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common import console
-from wmtk.cli.common.console import human_count
-from wmtk.cli.common.run_options import say
+from wmtk.cli.common.console import emit, human_count, note, short_path
+from wmtk.cli.common.options import Json
 from wmtk.errors import UsageError
 from wmtk.escaping import one_line
 
@@ -22,17 +21,19 @@ STYLES = {"running": "green", "stopped": "yellow", "begun": "yellow", "damaged":
 
 
 def runs(
-    folder: Annotated[Path, typer.Argument(help="Where to look, in all folders below.")] = Path(),
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Searched with all folders below it.")
+    ] = Path(),
+    json: Json = False,
 ) -> None:
-    """List the runs under a folder: what each is, how far it is, and its best score.
+    """List the runs under a folder.
 
-    The last score is the mean return of the last test or, for a world model, the last held-out
-    loss; the best one is that of the checkpoint `best`, where there is one: the lowest loss, or the
-    mean return of a second set of episodes, which had no part in choosing it. The lines below the
-    table compare the last test, or the data of a world model, with random play, with the data, and
-    with the reward threshold of the task. A run that is not running and not finished goes on with
-    --resume.
+    Each row shows the kind, state and progress of a run with its last and best score. The score is
+    the mean return of an evaluation or, for a world model, the validation loss. The best score is
+    that of the checkpoint `best`: the lowest loss, or the mean return of a second set of episodes,
+    which was not used to choose it. The lines below the table compare the last evaluation, or the
+    data of a world model, with random play, the data and the reward threshold of the task. A
+    run that is stopped continues with --resume.
 
     \b
     Examples:
@@ -42,18 +43,18 @@ def runs(
     from wmtk.runs.listing import list_runs
 
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder.", "Name the folder that the runs are in.")
-    found = list_runs(folder)
-    if not found and not json:
-        say(f"There are no runs under {folder}.")
+        raise UsageError(f"{folder} is not a folder.", "Pass the folder that contains the runs.")
+    summaries = list_runs(folder)
+    if not summaries and not json:
+        note(f"There are no runs under {folder}.")
         return
-    console.emit(found, json=json, render=_render)
-    for line in found:
-        if line.problem:
-            say(f"{line.path} is damaged: {line.problem}")
+    emit(summaries, json=json, render=_render)
+    for summary in summaries:
+        if summary.problem:
+            note(f"{summary.path} is damaged: {summary.problem}")
 
 
-def _render(found: list[RunSummary]) -> Group:
+def _render(summaries: list[RunSummary]) -> Group:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -63,24 +64,24 @@ def _render(found: list[RunSummary]) -> Group:
         table.add_column(name, overflow="fold")
     for name in ("updates", "steps", "last", "best"):
         table.add_column(name, justify="right", no_wrap=True)
-    for line in found:
+    for run in summaries:
         table.add_row(
-            one_line(console.short_path(line.path)),
-            one_line(line.kind),
-            Text(line.state, style=STYLES.get(line.state, "")),
-            one_line(line.task),
-            human_count(line.updates),
-            "" if line.steps is None else human_count(line.steps),
-            "" if line.last is None else f"{line.measure} {line.last:.4g}",
-            "" if line.best is None else f"{line.best:.4g}",
+            one_line(short_path(run.path)),
+            one_line(run.kind),
+            Text(run.state, style=STYLES.get(run.state, "")),
+            one_line(run.task),
+            human_count(run.updates),
+            "" if run.steps is None else human_count(run.steps),
+            "" if run.last is None else f"{run.measure} {run.last:.4g}",
+            "" if run.best is None else f"{run.best:.4g}",
         )
-    lines = [Text(text) for line in found if (text := _compared(line))]
+    lines = [Text(text) for run in summaries if (text := _comparison(run))]
     return Group(table, *([Text(), *lines] if lines else []))
 
 
-def _compared(line: RunSummary) -> str:
-    """A line with the baselines, and whether anything was learned."""
-    if line.comparison is None or not line.comparison["references"]:
+def _comparison(run: RunSummary) -> str:
+    """A line that compares the return of a run with its baselines."""
+    if run.comparison is None or not run.comparison["references"]:
         return ""
-    name = one_line(console.short_path(line.path))
-    return f"{name}: {line.comparison['sentence']}"
+    name = one_line(short_path(run.path))
+    return f"{name}: {run.comparison['sentence']}"

@@ -1,4 +1,4 @@
-"""`wmtk scores`: runs over games and seeds, beside published results."""
+"""`wmtk scores`: Atari scores over games and seeds, beside published results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common import console
+from wmtk.cli.common.console import emit, human_bytes, human_count, note
+from wmtk.cli.common.options import OUTPUT, Json, seed_option
 from wmtk.errors import WmtkError
 
 if TYPE_CHECKING:
@@ -19,70 +20,98 @@ if TYPE_CHECKING:
     from wmtk.scores.agent_comparison import AggregateScore
 
 
+STATISTICS = "Statistics"
+
+
 def scores(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILES",
-            help="Scores as .json or .csv, or NAME=FILE to name the agent; without any, the "
-            "published results.",
+            metavar="[NAME=]FILE",
+            help="Scores as .json or .csv; NAME= names the agent. Default: only published results.",
             show_default=False,
         ),
     ] = None,
     per_game: Annotated[
-        bool, typer.Option("--per-game", help="Show games instead of aggregates, also in --csv.")
+        bool,
+        typer.Option(
+            "--per-game",
+            help="Show scores per game instead of aggregates, also in --csv.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
-    csv: Annotated[Path | None, typer.Option(help="Write the table here.", metavar="F.csv")] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(help="Write the table as CSV.", metavar="F.csv", rich_help_panel=OUTPUT),
+    ] = None,
     chart: Annotated[
         Path | None,
-        typer.Option(help="Draw the differences in each game.", metavar="F.png"),
+        typer.Option(
+            help="Draw the differences per game.", metavar="F.png", rich_help_panel=OUTPUT
+        ),
     ] = None,
     agent: Annotated[
         str,
         typer.Option(
-            help="Whose differences to the others are drawn.", show_default="the first agent"
+            metavar="NAME",
+            help="Agent whose differences from the others are drawn.",
+            show_default="the first agent",
+            rich_help_panel=OUTPUT,
         ),
     ] = "",
+    json: Json = False,
     over_games: Annotated[
         bool,
-        typer.Option("--over-games", help="Let intervals cover the choice of games as well."),
+        typer.Option(
+            "--over-games",
+            help="Resample games as well as seeds for the intervals.",
+            rich_help_panel=STATISTICS,
+        ),
     ] = False,
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Share of the intervals.")
+        float,
+        typer.Option(
+            min=0.5,
+            max=0.999,
+            help="Confidence level of the intervals.",
+            rich_help_panel=STATISTICS,
+        ),
     ] = 0.95,
-    resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, max=console.MAX_SEED, help="Of the bootstrap.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+    resamples: Annotated[
+        int,
+        typer.Option(min=100, metavar="N", help="Bootstrap resamples.", rich_help_panel=STATISTICS),
+    ] = 10_000,
+    seed: Annotated[int, seed_option("Seed of the bootstrap.", STATISTICS)] = 0,
 ) -> None:
-    """Aggregate Atari scores over games and seeds, beside published results.
+    """Aggregate Atari scores and compare them with published results.
+
+    The four aggregates are those of the DreamerV2 paper. Scores are normalized so that random play
+    is 0 and a professional gamer, or the human world record, is 1:
 
     \b
-    Examples:
-      wmtk scores                                    the published results
-      wmtk scores runs/*/eval.json                   beside them, your runs
-      wmtk scores big=big.csv small=small.csv        two agents of yours
-      wmtk scores mine.csv --chart differences.png   game by game, as bars
-
-    The four aggregates are those of the DreamerV2 paper. A score is normalized so that random play
-    is 0, and a professional gamer or the human world record is 1:
-
-    \b
-      Gamer Median          the median over games, of gamer normalized scores
+      Gamer Median          median over games of gamer-normalized scores
       Gamer Mean            their mean; a few games dominate it
-      Record Mean           the mean over games, of record normalized scores
-      Clipped Record Mean   the same with scores cut off at 1; the paper recommends it
+      Record Mean           mean over games of record-normalized scores
+      Clipped Record Mean   the same with scores clipped at 1 (recommended)
 
-    Each seed is aggregated on its own, then the mean over seeds is taken. All agents are
-    aggregated over the games that every one of them has; how many these are is said below the
-    table. With several seeds there are bootstrap intervals, drawn over the seeds of each game.
+    Each seed is aggregated on its own; then the mean over seeds is taken. All agents are aggregated
+    over the games that every agent has; their number is printed below the table. With several seeds
+    there are bootstrap intervals, drawn over the seeds of each game.
 
     \b
     Files:
-      .json   what `wmtk eval --json` prints, one record or many
+      .json   output of `wmtk eval --json`, one record or many
       .csv    columns game,seed,score (and agent, if there are several)
-      .csv    columns game and one for each agent, with scores averaged over seeds
+      .csv    column game and one column per agent, with means over seeds
 
-    Games may be called pong, Pong, atari_pong or ALE/Pong-v5.
+    Games may be written pong, Pong, atari_pong or ALE/Pong-v5.
+
+    \b
+    Examples:
+      wmtk scores                                    published results
+      wmtk scores runs/*/eval.json                   with your runs
+      wmtk scores big=big.csv small=small.csv        with two agents of yours
+      wmtk scores mine.csv --chart differences.png   game by game, as bars
     """
     from wmtk.scores import compare, published_agents, read_scores
     from wmtk.viz.videos.video_file import require_ending
@@ -94,9 +123,9 @@ def scores(
     if csv is not None:
         require_ending(csv, [".csv"])
     read = read_scores(files or [])
-    own = [found for found in read.agents if not found.published]
-    named = {found.name for found in own}
-    others = [found for found in published_agents() if found.name not in named]
+    own = [each for each in read.agents if not each.published]
+    names = {each.name for each in own}
+    others = [each for each in published_agents() if each.name not in names]
     comparison = compare(
         [*own, *others],
         over_games=over_games,
@@ -106,7 +135,7 @@ def scores(
         notes=read.notes,
     )
     subject = comparison.agent(agent).name
-    console.emit(comparison, json=json, render=lambda found: _render(found, per_game=per_game))
+    emit(comparison, json=json, render=lambda each: _render(each, per_game=per_game))
     if csv is not None:
         _write_csv(csv, comparison, per_game=per_game)
     if chart is not None:
@@ -150,7 +179,7 @@ def _estimate(estimate: AggregateScore) -> str:
 
 
 def _game_table(comparison: Comparison) -> Table:
-    """Scores as they are, which is what a reader knows games by."""
+    """Scores that are not normalized, beside those of random play, gamer and record."""
     from rich.table import Table
     from rich.text import Text
 
@@ -172,7 +201,7 @@ def _game_table(comparison: Comparison) -> Table:
 
 def _explanations(comparison: Comparison, *, per_game: bool) -> Iterator[str]:
     if per_game:
-        yield "Scores are means over seeds; --csv and --json have normalized ones too."
+        yield "Scores are means over seeds; --csv and --json include normalized scores."
     elif any(agent.published for agent in comparison.agents):
         yield "Published scores are averages over seeds."
     has_interval = [agent.protocols["gamer_mean"].low is not None for agent in comparison.agents]
@@ -196,9 +225,9 @@ def _write_csv(path: Path, comparison: Comparison, *, per_game: bool) -> None:
         path.write_text(to_csv(rows), encoding="utf-8")
     except OSError as error:
         raise WmtkError(
-            f"{path} could not be written: {error.strerror}.", "Choose another place with --csv."
+            f"{path} could not be written: {error.strerror}.", "Choose another path with --csv."
         ) from error
-    _say(f"{path}: {console.human_count(len(rows), 'row')}.")
+    note(f"{path}: {human_count(len(rows), 'row')}.")
 
 
 def _draw(path: Path, comparison: Comparison, agent: str) -> None:
@@ -211,12 +240,8 @@ def _draw(path: Path, comparison: Comparison, agent: str) -> None:
         ScoreComparison(f"{found.agent} vs {found.other}", found.games, found.values)
         for found in differences(comparison, subject)
     ]
-    games = console.human_count(len(comparison.games), "game")
+    games = human_count(len(comparison.games), "game")
     figure = difference_figure(panels, title=f"{subject.name}, game by game", caption=f"{games}.")
     written = save_figure(figure, path)
-    size = f"{written.width} × {written.height} pixels, {console.human_bytes(written.bytes)}"
-    _say(f"{path}: {games}, {size}.")
-
-
-def _say(text: str) -> None:
-    console.err.print(text, soft_wrap=True)
+    size = f"{written.width} × {written.height} pixels, {human_bytes(written.bytes)}"
+    note(f"{path}: {games}, {size}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wmtk.cli.common.signals import StopOnSignal
+from wmtk.cli.common.process import StopOnSignal
 
 IGNORING = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
 
@@ -34,7 +34,7 @@ def test_a_signal_that_is_ignored_stays_ignored(number, monkeypatch) -> None:
     try:
         with StopOnSignal("Stopping.") as stopping:
             signal.raise_signal(number)
-            assert not stopping.asked
+            assert not stopping.requested
         assert signal.getsignal(number) is signal.SIG_IGN
     finally:
         signal.signal(number, before)

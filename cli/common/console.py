@@ -1,4 +1,4 @@
-"""What all commands share: two consoles, progress, JSON or tables, questions, human numbers.
+"""Output of the commands: two consoles, progress, JSON or tables, questions, numbers as text.
 
 Results go to stdout (`out`), everything else to stderr (`err`).
 """
@@ -37,7 +37,7 @@ class SafeConsole(Console):
 
     @property
     def file(self) -> IO[str]:
-        """The stream itself: what others print may go through several proxies, rich's and ours."""
+        """The stream below rich's proxies and those of wmtk."""
         file = self._file or (sys.stderr if self.stderr else sys.stdout)
         while hasattr(file, "rich_proxied_file"):
             file = file.rich_proxied_file
@@ -75,26 +75,48 @@ class SafeConsole(Console):
 out = SafeConsole()
 err = SafeConsole(stderr=True)
 
-MAX_SEED = 2**63 - 1  # torch takes no larger one
-INTERRUPTED = 130  # exit code: what a shell reports for a command that Ctrl-C ended
-PLAIN_INTERVAL = 5.0  # seconds between progress lines where there is no terminal
+INTERRUPTED = 130  # exit code that a shell reports for a command ended by Ctrl-C
+PLAIN_INTERVAL = 5.0  # seconds between progress lines without a terminal
 
 
 def print_error(message: str, hint: str = "") -> None:
-    """What went wrong and what to do next, unwrapped so that paths in it can be copied."""
+    """Print an error and its hint to stderr, unwrapped so that paths in it can be copied."""
     err.print(Text.assemble(("error: ", "bold red"), indented(message)), soft_wrap=True)
     if hint:
         err.print(hint, soft_wrap=True)
 
 
+def note(text: str) -> None:
+    """Print a message to stderr."""
+    err.print(indented(text), soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print a warning to stderr."""
+    err.print(f"warning: {indented(text)}", style="yellow", soft_wrap=True)
+
+
+def note_new_folders(out: Path) -> None:
+    """Name the folders above `out` that will be created: one of them may be a typing error."""
+    missing = [folder for folder in out.absolute().parents if not folder.exists()]
+    if missing:
+        note(f"New folder: {one_line(str(missing[-1]))}")
+
+
 def emit(data: T, *, json: bool, render: Callable[[T], RenderableType]) -> None:
-    """Print a result: `data` as JSON for machines, or what `render` makes of it for people."""
+    """Print a result: `data` as JSON, or rendered; a `str` is printed unwrapped, to be copied."""
     if json:
         text = jsonlib.dumps(to_plain(data), indent=2, allow_nan=False)
         # DEL is the one control character that it leaves.
         typer.echo(text.replace("\x7f", "\\u007f"), file=out.file)
     else:
-        out.print(render(data))
+        rendered = render(data)
+        out.print(rendered, soft_wrap=isinstance(rendered, str))
+
+
+def emit_text(data: Any, text: str, *, json: bool) -> None:
+    """Print a result that is a sentence or two, or its `data` as JSON."""
+    emit(data, json=json, render=lambda _: text)
 
 
 def to_plain(value: Any) -> Any:
@@ -115,42 +137,17 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def pairs(texts: Iterable[str], option: str = "--set") -> dict[str, str]:
-    """The `--set name=value` options of a command, values as they were typed."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            message = f"{option} {text} lacks a value."
-            raise UsageError(message, f"Write it as {option} name=value.")
-        found[name] = value
-    return found
-
-
-def settings(texts: Iterable[str]) -> dict[str, Any]:
-    """The same with values as in JSON: numbers, true, null, or else text."""
-    found: dict[str, Any] = {}
-    for name, value in pairs(texts).items():
-        try:
-            found[name] = jsonlib.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
 def confirm(question: str, *, yes: bool) -> None:
-    """Return if the user agrees, by `--yes` or by answering; otherwise the command ends."""
+    """Return if the user agrees, by `--yes` or in the terminal; otherwise the command ends."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(
-            f"{question} There is no terminal to ask on.", "Pass --yes to go ahead without asking."
-        )
+        raise UsageError(f"{question} There is no terminal to answer on.", "Pass --yes to confirm.")
     typer.confirm(one_line(question), abort=True, err=True)
 
 
 def short_path(path: Path) -> str:
-    """A path as one would type it here: relative, if it is below the current folder."""
+    """A path relative to the current folder, if it lies below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -183,12 +180,14 @@ def human_time(seconds: float) -> str:
 
 
 class Progress:
-    """How far a long command is: a bar on a terminal, a line every few seconds elsewhere.
+    """Progress of a long command: a bar on a terminal, a line every few seconds elsewhere.
 
-    `noun` is what is counted, in the singular ("step"), or "byte" for sizes.
+    `noun` is the unit, in the singular ("step"), or "byte" for sizes.
     """
 
-    def __init__(self, description: str, total: float | None, noun: str, begun_at: int = 0) -> None:
+    def __init__(
+        self, description: str, total: float | None, noun: str, started_at: int = 0
+    ) -> None:
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
 
@@ -198,22 +197,22 @@ class Progress:
             BarColumn(),
             TextColumn("{task.fields[status]}", markup=False),
             console=err,
-            disable=not err.is_terminal,  # it still keeps count, which the plain lines use
-            # Results belong on stdout even while the bar is shown; what else is printed does not.
+            disable=not err.is_terminal,  # it still counts, for the plain lines
+            # Results belong on stdout even while the bar is shown; other output does not.
             redirect_stdout=out.file is not sys.stdout,
         )
-        self._begun_at = begun_at
+        self._started_at = started_at
         self._id = self._bar.add_task(
-            escaped(description), total=total, completed=begun_at, status=""
+            escaped(description), total=total, completed=started_at, status=""
         )
-        self._said = time.monotonic()
+        self._printed_at = time.monotonic()
 
     @property
     def _task(self) -> Task:
         return self._bar.tasks[0]
 
     def advance(self, amount: float = 1) -> None:
-        """Count `amount` more."""
+        """Add `amount` to the count."""
         self._bar.advance(self._id, amount)
         self._show()
 
@@ -224,16 +223,16 @@ class Progress:
         total: float | None = None,
         description: str | None = None,
     ) -> None:
-        """Set what is given."""
-        shown = None if description is None else escaped(description)
-        self._bar.update(self._id, completed=completed, total=total, description=shown)
+        """Set the given values."""
+        text = None if description is None else escaped(description)
+        self._bar.update(self._id, completed=completed, total=total, description=text)
         self._show()
 
     def _show(self) -> None:
         if not self._bar.disable:
             self._bar.update(self._id, status=self._status())
-        elif time.monotonic() - self._said >= PLAIN_INTERVAL:
-            self._said = time.monotonic()
+        elif time.monotonic() - self._printed_at >= PLAIN_INTERVAL:
+            self._printed_at = time.monotonic()
             err.print(f"{self._task.description}: {self._status()}", soft_wrap=True)
 
     def _status(self) -> str:
@@ -260,7 +259,7 @@ class Progress:
 
     def _finish(self) -> None:
         elapsed = self._task.elapsed or 0.0
-        done = self._task.completed - self._begun_at
+        done = self._task.completed - self._started_at
         rate = f", {self._rate(done / elapsed)}" if elapsed >= 1 else ""
         status = f"{self._amount(done)} in {human_time(elapsed)}{rate}"
         self._bar.update(self._id, status=status)
@@ -270,13 +269,13 @@ class Progress:
 
 @contextmanager
 def progress(
-    description: str, total: float | None = None, *, noun: str = "step", begun_at: int = 0
+    description: str, total: float | None = None, *, noun: str = "step", started_at: int = 0
 ) -> Iterator[Progress]:
-    """Show progress on stderr while the block runs; `total` None means that nobody knows.
+    """Show progress on stderr while the block runs; a `total` of None is unknown.
 
-    `begun_at` is what was done before, in an earlier process.
+    `started_at` is the count reached in an earlier process.
     """
-    shown = Progress(description, total, noun, begun_at)
-    with shown._bar:
-        yield shown
-        shown._finish()
+    bar = Progress(description, total, noun, started_at)
+    with bar._bar:
+        yield bar
+        bar._finish()

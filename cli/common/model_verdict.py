@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from wmtk.cli.common.run_options import say
+from wmtk.cli.common.console import note
 from wmtk.cli.common.verdict_text import verdict_text
 from wmtk.cli.viz.window_options import CONTEXT, data_of, open_look
 from wmtk.errors import WmtkError
@@ -44,7 +44,7 @@ def short_verdict(run: Run, policy_horizon: int, device: str) -> ShortVerdict | 
         evidence = measure(look.model, look.batches(), context=CONTEXT, samples=SAMPLES)
         found = compute_metrics(evidence, factors=False)
     except WmtkError as error:
-        say(f"No verdict on the model: {error.message}")
+        note(f"No verdict on the model: {error.message}")
         return None
     command = shlex.join(["wmtk", "viz", "report", str(run.path), str(data)])
     return ShortVerdict(verdict(found), look.describe(), command)

@@ -1,4 +1,4 @@
-"""What `wmtk online` shows while it runs: a dashboard on a terminal, lines elsewhere."""
+"""Progress of `wmtk online`: a dashboard on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from wmtk.cli.common import console
-from wmtk.cli.common.console import human_count, human_time
-from wmtk.cli.common.run_options import say
+from wmtk.cli.common.console import human_count, human_time, note
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,23 +26,23 @@ RECENT = 20  # episodes whose mean return is shown
 WIDTH = 48  # characters of a sparkline
 REFRESH = 2  # times a second
 WINDOW = 60  # seconds over which speed is measured
-LONGEST_SILENCE = 60.0  # seconds between lines
+MAX_INTERVAL = 60.0  # seconds between lines
 BARS = "▁▂▃▄▅▆▇█"
-# The parts of the time, in the order in which they are shown; whatever else there is comes last.
+# The parts of the time, in the order in which they are shown; others come last.
 PARTS = ("collect", "data wait", "model", "behavior", "eval")
 
 
 def pace_of(config: OnlineConfig) -> str:
-    """How often there is an update, after the word "every"."""
+    """The interval between updates, to follow the word "every"."""
     return "step" if config.train_every == 1 else f"{config.train_every:g} steps"
 
 
 class View:
-    """How far a run is, from what it tells."""
+    """The progress of a run as a line or a panel."""
 
     def __init__(self, task: str, config: OnlineConfig, batch: int, steps: int) -> None:
         self._task, self._config, self._batch, self._target = task, config, batch, steps
-        self._began = self._said = time.monotonic()
+        self._began = self._printed_at = time.monotonic()
         self._marks: deque[tuple[float, int, int]] = deque()  # time, steps, updates
         self.last: OnlineProgress | None = None
 
@@ -55,16 +54,16 @@ class View:
             while now - self._marks[0][0] > WINDOW:
                 self._marks.popleft()
             if not console.err.is_terminal:
-                self._say_if_due(now)
+                self._print_if_due(now)
 
     # --- lines ---
 
-    def _say_if_due(self, now: float) -> None:
-        # Seldom in a long run, whose lines somebody keeps.
-        silence = (now - self._began) / 20
-        if now - self._said >= min(max(silence, console.PLAIN_INTERVAL), LONGEST_SILENCE):
-            self._said = now
-            say(self.line())
+    def _print_if_due(self, now: float) -> None:
+        # Less often in a longer run, to keep log files short.
+        interval = (now - self._began) / 20
+        if now - self._printed_at >= min(max(interval, console.PLAIN_INTERVAL), MAX_INTERVAL):
+            self._printed_at = now
+            note(self.line())
 
     def line(self) -> str:
         p = self.last
@@ -94,7 +93,7 @@ class View:
         bar = ProgressBar(self._target or 1, min(p.steps, self._target or 1), width=WIDTH)
         rows.add_row("progress", bar)
         rows.add_row("", ", ".join([self._amount(p), *self._speed(p)]))
-        rows.add_row("played", self._played(p))
+        rows.add_row("collected", self._collected(p))
         rows.add_row("updates", self._updates(p))
         rows.add_row("return", _returns(p.returns))
         rows.add_row("tested", _scores(p))
@@ -114,9 +113,9 @@ class View:
         return f"{human_count(p.steps)} of {human_count(self._target, 'step')}{share}"
 
     def _speed(self, p: OnlineProgress) -> list[str]:
-        """Steps a second, and how long the rest will take, going by the updates that are left.
+        """Steps per second, and the remaining time, from the remaining updates.
 
-        Before the first update nobody knows how long one takes: then it is the rest of random play.
+        Before the first update, the remaining time of the random steps.
         """
         then, steps, updates = self._marks[0]
         seconds = time.monotonic() - then
@@ -129,17 +128,17 @@ class View:
         random = self._config.prefill - p.steps
         if p.updates == 0 and p.steps > steps and random > 0:
             still = human_time(random * seconds / (p.steps - steps))
-            speed.append(f"{still} of random play left")
+            speed.append(f"{still} of random steps left")
         return speed
 
-    def _played(self, p: OnlineProgress) -> str:
+    def _collected(self, p: OnlineProgress) -> str:
         counts = [human_count(p.steps, "agent step"), human_count(p.steps * p.action_repeat)]
         return f"{counts[0]} = {counts[1]} frames, {human_count(p.episodes, 'episode')}"
 
     def _updates(self, p: OnlineProgress) -> str:
         config = self._config
         if p.updates == 0:
-            return f"none before {human_count(config.prefill, 'step')} of random play"
+            return f"none before {human_count(config.prefill, 'random step')}"
         ratio = f"{self._batch / config.train_every:.4g} replayed steps per step"
         return f"{human_count(p.updates)}, one every {pace_of(config)}: {ratio}"
 
@@ -147,7 +146,8 @@ class View:
 def _returns(returns: Sequence[float]) -> str:
     if not returns:
         return "no episode yet"
-    return f"{sparkline(returns)}  {fmean(returns[-RECENT:]):.4g} of late, best {max(returns):.4g}"
+    recent = fmean(returns[-RECENT:])
+    return f"{sparkline(returns)}  recent {recent:.4g}, best {max(returns):.4g}"
 
 
 def _scores(p: OnlineProgress) -> str:
@@ -159,12 +159,12 @@ def _scores(p: OnlineProgress) -> str:
     at = human_count(last.steps, "step")
     return (
         f"{sparkline(means)}  {means[-1]:.4g} at {at}, best {best:.4g}\n"
-        f"discounted, the critic expected {last.imagined:.3g} and {last.discounted:.3g} came"
+        f"discounted {last.discounted:.3g}, where the critic expected {last.imagined:.3g}"
     )
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH // 2) -> str:
-    """Means of equal shares of the values, oldest first, as bars from the lowest to the highest."""
+    """Bars of the means over `width` equal parts of the values, in order."""
     count = min(width, len(values))
     edges = [round(index * len(values) / count) for index in range(count + 1)]
     means = [fmean(values[a:b]) for a, b in pairwise(edges)]
@@ -188,16 +188,16 @@ def _columns(values: Mapping[str, str]) -> Text:
 
 
 @contextmanager
-def showing(task: str, config: OnlineConfig, batch: int, steps: int) -> Iterator[View]:
-    """Show a run while the block runs; `batch` is how many steps an update replays."""
+def dashboard(task: str, config: OnlineConfig, batch: int, steps: int) -> Iterator[View]:
+    """Show progress while the block runs; `batch` is the number of steps replayed per update."""
     view = View(task, config, batch, steps)
     if not console.err.is_terminal:
         yield view
-        say(view.line())
+        note(view.line())
         return
     from rich.live import Live
 
-    # Drawn by a thread of its own: whoever tells of progress does not wait for it.
+    # Drawn in a separate thread, so that training does not wait for it.
     with Live(
         get_renderable=view.panel,
         console=console.err,

@@ -1,24 +1,17 @@
-"""`wmtk data`: look at episode datasets, check and mend them, make new ones from old ones."""
+"""`wmtk data`: inspect, maintain and transform episode datasets."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from wmtk.cli.common.console import confirm, emit, human_count
-from wmtk.cli.data import takeover, transform_commands, view_commands
-from wmtk.cli.data.dataset_options import (
-    DatasetPath,
-    Json,
-    TagOption,
-    Yes,
-    counted,
-    open_dataset,
-    say,
-)
+from wmtk.cli.common.console import confirm, emit, emit_text, human_count
+from wmtk.cli.common.options import Json
+from wmtk.cli.data import transform_commands, view_commands
+from wmtk.cli.data.dataset_options import DatasetPath, TagOption, Yes, counted, open_dataset
 from wmtk.cli.data.dataset_tables import (
     Listed,
     render_info,
@@ -27,20 +20,34 @@ from wmtk.cli.data.dataset_tables import (
     render_tags,
     render_validation,
 )
-from wmtk.errors import UsageError, WmtkError
+from wmtk.errors import CorruptDatasetError, UsageError, WmtkError
 
-app = typer.Typer(no_args_is_help=True, help="Inspect, repair and transform datasets.")
+INSPECT, MAINTAIN, TRANSFORM = "Inspection", "Maintenance", "Transformation and conversion"
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""Inspect, repair, transform and convert datasets.
+
+    \b
+    Examples:
+      wmtk data info catch.zarr
+      wmtk data play catch.zarr --episode -1
+      wmtk data merge monday.zarr tuesday.zarr --out week.zarr
+    """,
+)
 
 
-# --- looking ----------------------------------------------------------------------------------
+# --- inspection -------------------------------------------------------------------------------
 
 
-@app.command()
+@app.command(rich_help_panel=INSPECT)
 def info(dataset: DatasetPath, tag: TagOption = None, json: Json = False) -> None:
     """Show counts, returns, spaces, provenance, size and tags.
 
+    The newest version is shown unless --tag names another one.
+
     \b
-    Example:
+    Examples:
       wmtk data info runs/catch.zarr
       wmtk data info runs/catch.zarr --tag before-tuning --json
     """
@@ -50,12 +57,17 @@ def info(dataset: DatasetPath, tag: TagOption = None, json: Json = False) -> Non
         emit(summarize(opened, tag=tag), json=json, render=render_info)
 
 
-@app.command("list")
+@app.command("list", rich_help_panel=INSPECT)
 def list_datasets(
-    folder: Annotated[Path, typer.Argument(help="Where to look, in all folders below.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Searched with all folders below it.")
+    ] = Path(),
     json: Json = False,
 ) -> None:
-    """List the datasets below a folder.
+    """List the datasets under a folder.
+
+    Each row shows the task, the number of episodes and steps, the mean return, the size on disk and
+    the number of tags.
 
     \b
     Example:
@@ -64,7 +76,9 @@ def list_datasets(
     from wmtk.datasets.summary import find_datasets
 
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder.", "Give the folder that holds the datasets.")
+        raise UsageError(
+            f"{folder} is not a folder.", "Pass the folder that contains the datasets."
+        )
     rows = [_listed(path) for path in find_datasets(folder)]
     emit(rows, json=json, render=lambda rows: render_list(rows, folder))
 
@@ -91,18 +105,18 @@ def _listed(path: Path) -> Listed:
         return Listed(path, problem=str(error))
 
 
-@app.command()
+@app.command(rich_help_panel=INSPECT)
 def validate(
     dataset: DatasetPath,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Check names, sizes and metadata, not every byte.")
+        bool, typer.Option("--quick", help="Check names, sizes and metadata only.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check every file; end with 1 if anything is damaged.
+    """Check every file; exit with code 1 if anything is damaged.
 
-    Tells all that is wrong and what to do about it. Nothing is written: it works on read-only
-    media and while others write to the dataset.
+    Reports each problem with its remedy. Nothing is written: validation works on read-only media
+    and during writes of other processes.
 
     \b
     Example:
@@ -117,57 +131,59 @@ def validate(
         raise typer.Exit(1)
 
 
-app.command("sheet")(view_commands.sheet)
-app.command("play")(view_commands.play)
+app.command("sheet", rich_help_panel=INSPECT)(view_commands.sheet)
+app.command("play", rich_help_panel=INSPECT)(view_commands.play)
 
 
-# --- mending ----------------------------------------------------------------------------------
+# --- maintenance ------------------------------------------------------------------------------
 
 
-@app.command()
+@app.command(rich_help_panel=MAINTAIN)
 def repair(
     dataset: DatasetPath,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done.")
+        bool, typer.Option("--dry-run", help="Report the repairs without making them.")
     ] = False,
     header_from: Annotated[
         Path | None,
-        typer.Option(help="A dataset of the same task, for when the header itself is lost."),
+        typer.Option(
+            metavar="DATASET", help="A dataset of the same task, to replace a lost header."
+        ),
     ] = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Mend what `validate` finds, keeping every episode that is whole.
+    """Repair the problems that `validate` finds; every intact episode is kept.
 
     Damaged files are moved to the folder `quarantine` in the dataset, not deleted.
 
     \b
-    Example:
+    Examples:
       wmtk data repair runs/catch.zarr --dry-run
       wmtk data repair runs/catch.zarr --yes
     """
-    from wmtk.datasets.integrity.repair import repair as run_repair
+    from wmtk.datasets.integrity.repair import repair as run
 
     if dry_run or not yes:
-        with counted("look", "step") as report:
-            plan = run_repair(dataset, dry_run=True, header_from=header_from, progress=report)
+        with counted("validate", "step") as report:
+            plan = run(dataset, dry_run=True, header_from=header_from, progress=report)
         if dry_run or not plan.actions:
             emit(plan, json=json, render=render_repair)
             return
         if not json:
             emit(plan, json=False, render=render_repair)
-        confirm(f"Repair {dataset} like this?", yes=yes)
+        confirm(f"Make these repairs in {dataset}?", yes=yes)
     with counted("repair", "step") as report:
-        result = run_repair(dataset, header_from=header_from, progress=report)
+        result = run(dataset, header_from=header_from, progress=report)
     emit(result, json=json, render=render_repair)
 
 
-@app.command()
+@app.command(rich_help_panel=MAINTAIN)
 def compact(dataset: DatasetPath, json: Json = False) -> None:
-    """Join small parts into large ones.
+    """Merge small parts into large ones.
 
-    Fewer files and a smaller dataset, with the same episodes. Writers do it by themselves
-    now and then; this joins the rest too.
+    The result has fewer files and is smaller, with the same episodes. Writers compact regularly;
+    this command also merges the remaining parts.
 
     \b
     Example:
@@ -181,21 +197,21 @@ def compact(dataset: DatasetPath, json: Json = False) -> None:
         after = len(opened.parts), opened.stored_bytes
     message = f"{dataset}: {human_count(before[0], 'part')} became {human_count(after[0])}."
     if after == before:
-        message = f"{dataset}: nothing to join in {human_count(before[0], 'part')}."
+        message = f"{dataset}: nothing to merge in {human_count(before[0], 'part')}."
     names = ("parts_before", "bytes_before", "parts", "bytes")
-    say(dict(zip(names, before + after, strict=True)), message, json=json)
+    emit_text(dict(zip(names, before + after, strict=True)), message, json=json)
 
 
-@app.command()
+@app.command(rich_help_panel=MAINTAIN)
 def evict(
     dataset: DatasetPath,
-    capacity: Annotated[int, typer.Option(min=0, help="How many steps to keep at most.")],
+    capacity: Annotated[int, typer.Option(min=0, metavar="STEPS", help="Number of steps to keep.")],
     yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Remove the oldest episodes and free their disk space.
 
-    Whole parts go, never the newest one; what a tag keeps stays readable through the tag.
+    Whole parts are removed, never the newest one. Tagged versions stay readable.
 
     \b
     Example:
@@ -205,35 +221,38 @@ def evict(
 
     with Dataset.open(dataset, "a") as opened:
         steps = opened.num_steps
-        gone = 0
+        removed = 0
         if steps > capacity:
             question = (
                 f"Remove the oldest of the {human_count(steps, 'step')} in {dataset}, down to"
             )
             confirm(f"{question} {human_count(capacity)}?", yes=yes)
-            gone = opened.evict(capacity)
-        kept = opened.num_steps
-    message = f"{dataset}: {human_count(gone, 'step')} removed, {human_count(kept)} kept."
-    if kept > capacity:
-        message += " Parts go as a whole, and the newest one stays."
-    say({"removed": gone, "steps": kept}, message, json=json)
+            removed = opened.evict(capacity)
+        remaining = opened.num_steps
+    message = f"{dataset}: {human_count(removed, 'step')} removed, {human_count(remaining)} kept."
+    if remaining > capacity:
+        message += " Parts are removed whole, and the newest one is kept."
+    emit_text({"removed": removed, "steps": remaining}, message, json=json)
 
 
-@app.command()
+@app.command(rich_help_panel=MAINTAIN)
 def tag(
     dataset: DatasetPath,
-    name: Annotated[str | None, typer.Argument(help="The tag; without it, list the tags.")] = None,
-    note: Annotated[str, typer.Option(help="A remark to keep with the tag.")] = "",
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The tag; omit it to list the tags.")
+    ] = None,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="A remark to store with the tag.")] = "",
     delete: Annotated[bool, typer.Option("--delete", help="Delete the tag.")] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Name the newest version so that no eviction deletes it.
+    """Tag the newest version of a dataset, or list the tags.
 
-    Without a name, list the tags that there are.
+    A tagged version is protected from eviction. Commands with --tag read it, and Python reads it
+    with wmtk.Dataset.open(path, tag=name).
 
     \b
-    Example:
+    Examples:
       wmtk data tag runs/catch.zarr
       wmtk data tag runs/catch.zarr paper --note "the data of figure 3"
       wmtk data tag runs/catch.zarr paper --delete
@@ -243,31 +262,63 @@ def tag(
     from wmtk.datasets.summary import tag_summaries
 
     if name is None and (delete or note):
-        raise UsageError("Which tag is meant?", f"wmtk data tag {shlex.quote(str(dataset))} NAME …")
+        raise UsageError("No tag given.", f"wmtk data tag {shlex.quote(str(dataset))} NAME …")
     if name is None:
         with open_dataset(dataset) as opened:
             emit(tag_summaries(opened), json=json, render=render_tags)
     elif delete:
-        found = read_tag(dataset, name)
-        counts = human_count(found.episodes, "episode")
-        confirm(f"Delete the tag {name!r} ({counts}, version {found.version})?", yes=yes)
+        existing = read_tag(dataset, name)
+        counts = human_count(existing.episodes, "episode")
+        confirm(f"Delete the tag {name!r} ({counts}, version {existing.version})?", yes=yes)
         with Dataset.open(dataset, "a") as opened:
             opened.delete_tag(name)
-        say({"tag": name}, f"{dataset}: the tag {name!r} is deleted.", json=json)
+        emit_text({"tag": name}, f"{dataset}: the tag {name!r} is deleted.", json=json)
     else:
         with open_dataset(dataset) as opened:
-            made = opened.tag(name, note)
-        message = f"{dataset}: {name!r} is version {made.version}, with "
-        message += f"{human_count(made.episodes, 'episode')} and {human_count(made.steps, 'step')}."
-        say({"tag": name, "version": made.version}, message, json=json)
+            new = opened.tag(name, note)
+        counts = f"{human_count(new.episodes, 'episode')} and {human_count(new.steps, 'step')}"
+        message = f"{dataset}: {name!r} is version {new.version}, with {counts}."
+        emit_text({"tag": name, "version": new.version}, message, json=json)
 
 
-# --- making new ones --------------------------------------------------------------------------
+@app.command("takeover", rich_help_panel=MAINTAIN)
+def take_over(dataset: DatasetPath, yes: Yes = False, json: Json = False) -> None:
+    """Make a dataset writable that another machine holds.
 
-app.command("takeover")(takeover.take_over)
-app.command("merge")(transform_commands.merge)
-app.command("split")(transform_commands.split)
-app.command("filter")(transform_commands.filter_dataset)
-app.command("resize")(transform_commands.resize)
-app.command("import")(transform_commands.import_dataset)
-app.command("export")(transform_commands.export_dataset)
+    On a network file system, one machine at a time may write to a dataset, and releases it when
+    its last writer ends. If that machine crashed, this command releases the dataset. A writer that
+    still runs there is refused from its next commit on; its earlier commits are kept.
+
+    \b
+    Example:
+      wmtk data takeover shared/pong.zarr
+    """
+    from wmtk.datasets.storage import atomic, hosts
+    from wmtk.datasets.storage.header import read_header
+
+    root = atomic.absolute_path(dataset)
+    read_header(root)  # raises if it is not a dataset
+    owner, holder = None, ""
+    try:
+        owner = hosts.owner_of(root)
+        if owner is not None:
+            holder = f"{owner.host} (process {owner.process}, since {owner.since})"
+    except CorruptDatasetError:
+        holder = "an unreadable record"
+    result: dict[str, Any] = {"path": root, "from": owner.host if owner else None}
+    if not holder or (owner is not None and owner.boot == hosts.this_host().boot):
+        emit_text(result, f"{dataset} is not held by another machine.", json=json)
+        return
+    confirm(f"{dataset} is held by {holder}. Has its writer ended?", yes=yes)
+    hosts.take_over(root)
+    emit_text(result, f"{dataset} is writable from this machine.", json=json)
+
+
+# --- new datasets -----------------------------------------------------------------------------
+
+app.command("merge", rich_help_panel=TRANSFORM)(transform_commands.merge)
+app.command("split", rich_help_panel=TRANSFORM)(transform_commands.split)
+app.command("filter", rich_help_panel=TRANSFORM)(transform_commands.filter_dataset)
+app.command("resize", rich_help_panel=TRANSFORM)(transform_commands.resize)
+app.command("import", rich_help_panel=TRANSFORM)(transform_commands.import_dataset)
+app.command("export", rich_help_panel=TRANSFORM)(transform_commands.export_dataset)

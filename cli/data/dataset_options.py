@@ -1,32 +1,40 @@
-"""What the commands of `wmtk data` share: their options, opening, progress, questions."""
+"""Options and questions that the commands of `wmtk data` have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common.console import confirm, emit, out, progress
-from wmtk.cli.common.env_options import say_new_folders
+from wmtk.cli.common.console import confirm, note_new_folders, progress
+from wmtk.cli.common.options import OUTPUT
 
 if TYPE_CHECKING:
     from wmtk.datasets import Dataset
 
-T = TypeVar("T")
-
-DatasetPath = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset's folder.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The folder of the new dataset.")]
-TagOption = Annotated[str | None, typer.Option("--tag", "-t", help="Read this tagged version.")]
+DatasetPath = Annotated[
+    Path, typer.Argument(metavar="DATASET", help="Path of the dataset.", show_default=False)
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", rich_help_panel=OUTPUT)
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", "-o", metavar="DATASET", help="The dataset to write.", rich_help_panel=OUTPUT
+    ),
+]
+TagOption = Annotated[
+    str | None, typer.Option("--tag", "-t", metavar="NAME", help="Read this tagged version.")
+]
 
 
 @contextmanager
 def counted(description: str, noun: str) -> Iterator[Callable[[int, int], None]]:
-    """Progress as the functions of wmtk.datasets report it: done, of how many."""
+    """A progress bar as the `progress` callback (done, total) of wmtk.datasets."""
     with progress(description, noun=noun) as bar:
         yield lambda done, total: bar.update(completed=done, total=total)
 
@@ -38,20 +46,9 @@ def open_dataset(path: Path, tag: str | None = None) -> Dataset:
 
 
 def may_replace(path: Path, *, yes: bool) -> bool:
-    """Whether `path` is taken and the user agrees that what is there is replaced.
-
-    Folders above it that will be made are named.
-    """
-    say_new_folders(path)
+    """Whether `path` exists and its replacement is confirmed; prints folders to be created."""
+    note_new_folders(path)
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return False
     confirm(f"{path} exists already. Replace it?", yes=yes)
     return True
-
-
-def say(data: T, text: str, *, json: bool) -> None:
-    """Print a result that is a sentence or two: unwrapped, so that paths in it can be copied."""
-    if json:
-        emit(data, json=True, render=lambda _: text)
-    else:
-        out.print(text, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The commands of `wmtk data` that write a new dataset, or a file for another library."""
+"""Commands of `wmtk data` that write a new dataset, or a file for another library."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wmtk.cli.common import console
-from wmtk.cli.common.console import human_count
-from wmtk.cli.common.env_options import say_new_folders
+from wmtk.cli.common.console import emit_text, human_count, note_new_folders
+from wmtk.cli.common.options import OUTPUT, Json, parse_settings
 from wmtk.cli.data.dataset_options import (
     DatasetPath,
-    Json,
     Out,
     TagOption,
     Yes,
     counted,
     may_replace,
     open_dataset,
-    say,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +26,10 @@ if TYPE_CHECKING:
 
 
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="An option of the format, as NAME=VALUE.")
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Setting of the format, such as keep_dtypes=true."
+    ),
 ]
 
 
@@ -43,16 +43,19 @@ def _filtered(report: TransformReport) -> str:
 
 
 def merge(
-    datasets: Annotated[list[Path], typer.Argument(metavar="DATASET...", help="The sources.")],
+    datasets: Annotated[
+        list[Path],
+        typer.Argument(metavar="DATASET", help="Datasets to merge.", show_default=False),
+    ],
     out: Out,
     tag: TagOption = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Make one dataset of several.
+    """Concatenate datasets.
 
-    Every episode is kept, in order, with its provenance. The datasets must have the same
-    arrays. With --tag, all of them are read at the version of that name.
+    The result contains every episode, in order, with its provenance. The datasets must have the
+    same arrays. --tag reads all of them at the tagged version.
 
     \b
     Example:
@@ -64,23 +67,28 @@ def merge(
     overwrite = may_replace(out, yes=yes)
     with counted("merge", "episode") as report:
         result = transform.merge(opened, out, overwrite=overwrite, progress=report)
-    say(result, _made(result), json=json)
+    emit_text(result, _made(result), json=json)
 
 
 def split(
     dataset: DatasetPath,
-    train: Annotated[Path, typer.Option(help="The folder of the training set.")],
-    val: Annotated[Path, typer.Option(help="The folder of the validation set.")],
-    fraction: Annotated[float, typer.Option(help="How much to hold out, 0 to 1.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
+    train: Annotated[
+        Path, typer.Option(metavar="DATASET", help="Training set to write.", rich_help_panel=OUTPUT)
+    ],
+    val: Annotated[
+        Path,
+        typer.Option(metavar="DATASET", help="Validation set to write.", rich_help_panel=OUTPUT),
+    ],
+    fraction: Annotated[float, typer.Option(help="Fraction of validation episodes, 0 to 1.")] = 0.1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the split.")] = 0,
     tag: TagOption = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Make a training and a validation set.
+    """Split a dataset into a training and a validation set.
 
-    An episode's content decides its side: it stays there as the dataset grows, and equal
-    episodes never stand on both.
+    The split depends on the content of each episode and on the seed: an episode stays on its side
+    as the dataset grows, and equal episodes are on the same side.
 
     \b
     Example:
@@ -88,36 +96,38 @@ def split(
     """
     from wmtk.datasets import transform
 
-    taken = [may_replace(path, yes=yes) for path in (train, val)]
+    overwrite = [may_replace(path, yes=yes) for path in (train, val)]
     with open_dataset(dataset, tag) as opened, counted("split", "episode") as report:
         sides = transform.split(
-            opened, train, val, fraction, seed, overwrite=any(taken), progress=report
+            opened, train, val, fraction, seed, overwrite=any(overwrite), progress=report
         )
     result = {"train": sides[0], "val": sides[1], "seed": seed}
     lines = "\n".join(_made(side) for side in sides) + f"\nSeed {seed}."
-    say(result, lines, json=json)
+    emit_text(result, lines, json=json)
 
 
 def filter_dataset(
     dataset: DatasetPath,
     out: Out,
-    min_return: Annotated[float | None, typer.Option(help="Lowest return to keep.")] = None,
-    max_return: Annotated[float | None, typer.Option(help="Highest return to keep.")] = None,
-    min_length: Annotated[int | None, typer.Option(help="Fewest steps to keep.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Most steps to keep.")] = None,
+    min_return: Annotated[float | None, typer.Option(help="Lowest return.")] = None,
+    max_return: Annotated[float | None, typer.Option(help="Highest return.")] = None,
+    min_length: Annotated[int | None, typer.Option(help="Lowest number of steps.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Highest number of steps.")] = None,
     ended: Annotated[str | None, typer.Option(help="terminated, truncated or cut.")] = None,
-    policy: Annotated[str | None, typer.Option(help="Name of the policy; * fits all.")] = None,
-    env: Annotated[str | None, typer.Option(help="Id of the task; * fits all.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Name of the policy; * matches any text.")
+    ] = None,
+    env: Annotated[str | None, typer.Option(help="Id of the task; * matches any text.")] = None,
     tag: TagOption = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Make a dataset of the episodes that fit.
+    """Select episodes by return, length, ending, policy or task.
 
     Bounds are inclusive, and all conditions must hold.
 
     \b
-    Example:
+    Examples:
       wmtk data filter all.zarr --out good.zarr --min-return 10 --ended terminated
       wmtk data filter all.zarr --out agent.zarr --policy "dreamer*"
     """
@@ -138,13 +148,15 @@ def filter_dataset(
             result = transform.filter_episodes(
                 opened, out, chosen, overwrite=overwrite, progress=report
             )
-    say(result, _filtered(result), json=json)
+    emit_text(result, _filtered(result), json=json)
 
 
 def resize(
     dataset: DatasetPath,
     out: Out,
-    size: Annotated[int, typer.Option(min=1, help="Height and width of the new images.")] = 64,
+    size: Annotated[
+        int, typer.Option(min=1, metavar="PIXELS", help="Height and width of the new images.")
+    ] = 64,
     keys: Annotated[
         str,
         typer.Option(
@@ -156,14 +168,14 @@ def resize(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Make a dataset with its images in another size.
+    """Resize the images of a dataset.
 
-    Training resizes images by itself (data.image_size); this does it once, for smaller files and
-    faster reading. Images become bytes (size, size, channels), also those that are floats, uint16
-    or channel-first.
+    Training resizes images as it reads them (data.image_size); resizing them once makes files
+    smaller and reading faster. The new images are uint8 of shape (size, size, channels), also where
+    the old ones are floats, uint16 or channel-first.
 
     \b
-    Example:
+    Examples:
       wmtk data resize camera.zarr --out small.zarr --size 64
       wmtk data resize camera.zarr --out small.zarr --keys front,wrist
     """
@@ -181,26 +193,36 @@ def resize(
                 overwrite=overwrite,
                 progress=report,
             )
-    say(result, _made(result), json=json)
+    emit_text(result, _made(result), json=json)
 
 
 def import_dataset(
-    source: Annotated[str, typer.Argument(help="A file or folder, or the id of a Minari dataset.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A file or folder, or the id of a Minari dataset.",
+            show_default=False,
+        ),
+    ],
     out: Out,
     format: Annotated[
-        str | None, typer.Option("--format", "-f", help="What it is, if it is not recognized.")
+        str | None,
+        typer.Option(
+            "--format", "-f", metavar="NAME", help="Format of the source, if it is not recognized."
+        ),
     ] = None,
     settings: Settings = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Make a dataset of another library's.
+    """Import a dataset of another library.
 
     Reads Minari, D4RL-style HDF5, DreamerV2 npz folders and diffusion-policy zarr. The format
-    is recognized by the content. What the source does not hold is told.
+    is recognized by the content. Information that the source lacks is reported.
 
     \b
-    Example:
+    Examples:
       wmtk data import hopper_medium.hdf5 --out hopper.zarr
       wmtk data import minari/pen-human-v2 --format minari --out pen.zarr
     """
@@ -210,39 +232,51 @@ def import_dataset(
     overwrite = may_replace(out, yes=yes)
     with staged(out, overwrite=overwrite) as path, counted("import", "episode") as report:
         result = convert.import_dataset(
-            source, path, format=format, progress=report, **console.settings(settings or [])
+            source, path, format=format, progress=report, **parse_settings(settings or [])
         )
     result = replace(result, path=out)
-    say(result, _converted(result), json=json)
+    emit_text(result, _converted(result), json=json)
 
 
 def export_dataset(
     dataset: DatasetPath,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="minari, d4rl, dreamer-npz or diffusion-zarr.")
+        str,
+        typer.Option(
+            "--format", "-f", metavar="NAME", help="minari, d4rl, dreamer-npz or diffusion-zarr."
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file or folder to write.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PATH",
+            help="The file or folder to write.",
+            rich_help_panel=OUTPUT,
+        ),
+    ],
     settings: Settings = None,
     tag: TagOption = None,
     json: Json = False,
 ) -> None:
-    """Write a dataset for another library.
+    """Export a dataset for another library.
 
-    What its format cannot hold is told.
+    Information that the format cannot hold is reported.
 
     \b
-    Example:
-      wmtk data export runs/catch.zarr --format dreamer-npz --out episodes
-      wmtk data export runs/catch.zarr --format dreamer-npz --out wide --set keep_dtypes=true
+    Examples:
+      wmtk data export catch.zarr --format dreamer-npz --out episodes
+      wmtk data export catch.zarr --format dreamer-npz --out npz --set keep_dtypes=true
     """
-    say_new_folders(out)
+    note_new_folders(out)
     from wmtk.datasets import convert
 
     with open_dataset(dataset, tag) as opened, counted("export", "episode") as report:
         result = convert.export_dataset(
-            opened, out, format, progress=report, **console.settings(settings or [])
+            opened, out, format, progress=report, **parse_settings(settings or [])
         )
-    say(result, _converted(result), json=json)
+    emit_text(result, _converted(result), json=json)
 
 
 def _converted(report: ImportReport | ExportReport) -> str:

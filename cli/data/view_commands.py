@@ -1,4 +1,4 @@
-"""The commands of `wmtk data` that draw pictures: contact sheets and videos of episodes."""
+"""Commands of `wmtk data` that draw episodes: contact sheets and videos."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common import console
-from wmtk.cli.common.console import human_bytes, human_count
-from wmtk.cli.data.dataset_options import DatasetPath, Json, TagOption, counted, open_dataset, say
+from wmtk.cli.common.console import emit_text, human_bytes, human_count
+from wmtk.cli.common.options import OUTPUT, Fps, Json, seed_option
+from wmtk.cli.data.dataset_options import DatasetPath, TagOption, counted, open_dataset
 
 if TYPE_CHECKING:
     from wmtk.viz.sheets.contact_sheet import Choice
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 ImageKey = Annotated[
     str | None,
-    typer.Option("--image", help="The images to show, where there are several.", metavar="KEY"),
+    typer.Option(
+        "--image", metavar="KEY", help="Observation key of the images, if there are several."
+    ),
 ]
 
 
@@ -37,22 +39,29 @@ def sheet(
     dataset: DatasetPath,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The PNG to write.", show_default="DATASET-sheet.png"),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="F.png",
+            help="The image to write.",
+            show_default="DATASET-sheet.png",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="How many episodes to show.")] = 6,
+    episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Number of episodes.")] = 6,
     frames: Annotated[
-        int, typer.Option(min=2, max=100, help="How many frames of each, with first and last.")
+        int, typer.Option(min=2, max=100, help="Frames per episode, first and last included.")
     ] = 8,
     seed: Annotated[
-        int, typer.Option(min=0, max=console.MAX_SEED, help="For the choice of random episodes.")
+        int, seed_option("Seed of the choice of random episodes.", panel="Options")
     ] = 0,
     image: ImageKey = None,
     tag: TagOption = None,
     json: Json = False,
 ) -> None:
-    """Draw a contact sheet: episodes with actions, rewards and ends.
+    """Draw a contact sheet of episodes with actions, rewards and ends.
 
-    The rows are the first, the last, the best and the worst episode and random ones. Datasets
+    The rows are the first, the last, the best and the worst episode, and random ones. Observations
     without images are drawn as lines.
 
     \b
@@ -70,35 +79,43 @@ def sheet(
     report = SheetReport(
         target, written.width, written.height, written.bytes, drawn.image, seed, drawn.choices
     )
-    say(report, _tell_sheet(report), json=json)
+    emit_text(report, _sheet_text(report), json=json)
 
 
-def _tell_sheet(report: SheetReport) -> str:
-    shown = [
+def _sheet_text(report: SheetReport) -> str:
+    episodes = [
         f"{row.episode} ({row.why})" if row.why else str(row.episode) for row in report.episodes
     ]
-    return _sentence(report.path, [f"episodes {', '.join(shown)}", *_size(report)])
+    return _sentence(report.path, [f"episodes {', '.join(episodes)}", *_size(report)])
 
 
 def play(
     dataset: DatasetPath,
     episode: Annotated[
-        int, typer.Option("--episode", "-e", help="Which one, from 0; -1 is the last.")
+        int,
+        typer.Option(
+            "--episode", "-e", metavar="N", help="Number of the episode, from 0; -1 is the last."
+        ),
     ] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             "-o",
-            help="The .mp4, .webm or .gif to write, or .png for a picture.",
+            metavar="F",
+            help="The .mp4, .webm or .gif to write, or .png for an image.",
             show_default="DATASET-episode-N.mp4",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    fps: Annotated[float, typer.Option(min=0.1, max=240, help="Steps a second.")] = 15.0,
+    fps: Fps = 15.0,
     scale: Annotated[
         int | None,
         typer.Option(
-            min=1, max=64, help="How much to enlarge images.", show_default="to about 400 pixels"
+            min=1,
+            max=64,
+            help="Factor by which to enlarge images.",
+            show_default="to about 400 pixels",
         ),
     ] = None,
     image: ImageKey = None,
@@ -107,8 +124,10 @@ def play(
 ) -> None:
     """Write an episode as a video with actions, rewards and returns.
 
+    Observations without images are drawn as bars.
+
     \b
-    Example:
+    Examples:
       wmtk data play runs/catch.zarr --episode -1
       wmtk data play runs/catch.zarr --episode 3 --out third.gif --fps 30
     """
@@ -123,10 +142,10 @@ def play(
             recorded = write_episode(
                 opened, episode, target, fps=fps, scale=scale, image=image, on_frame=report
             )
-    say(recorded, _tell_play(recorded), json=json)
+    emit_text(recorded, _play_text(recorded), json=json)
 
 
-def _tell_play(report: Recorded) -> str:
+def _play_text(report: Recorded) -> str:
     facts = [
         f"episode {report.episode}",
         human_count(report.steps, "step"),
@@ -146,5 +165,5 @@ def _sentence(path: Path, facts: list[str]) -> str:
 
 def beside(dataset: Path, ending: str) -> Path:
     """A file next to a dataset, named after it: catch.zarr gives catch-<ending>."""
-    place = dataset if dataset.name not in {"", ".."} else dataset.resolve()
-    return place.with_name(f"{place.name.removesuffix('.zarr')}-{ending}")
+    path = dataset if dataset.name not in {"", ".."} else dataset.resolve()
+    return path.with_name(f"{path.name.removesuffix('.zarr')}-{ending}")

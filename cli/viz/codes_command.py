@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common.console import human_bytes, human_count, progress
-from wmtk.cli.data.dataset_options import Json, say
+from wmtk.cli.common.console import emit_text, human_bytes, human_count, progress
+from wmtk.cli.common.options import Json
 from wmtk.cli.viz.window_options import (
     Checkpoint,
     DataPath,
@@ -151,7 +151,7 @@ def codes(
         height=written.height,
         bytes=written.bytes,
     )
-    say(report, _text(report), json=json)
+    emit_text(report, _text(report), json=json)
 
 
 def _text(report: CodesReport) -> str:

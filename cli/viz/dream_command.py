@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.data.dataset_options import Json
+from wmtk.cli.common.options import Json
 from wmtk.cli.viz.image_commands import Columns, Drawn, Episodes, draw, tell
 from wmtk.cli.viz.window_options import (
     CONTEXT,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common.console import human_bytes, progress
-from wmtk.cli.data.dataset_options import Json, say
+from wmtk.cli.common.console import emit_text, human_bytes, progress
+from wmtk.cli.common.options import Json
 from wmtk.cli.viz.window_options import (
     CONTEXT,
     HORIZON,
@@ -204,7 +204,7 @@ def tell(report: Drawn, more: str = "", *, json: bool) -> None:
     """What was drawn, and how large it is."""
     size = f"{report.width} × {report.height} pixels, {human_bytes(report.bytes)}"
     shown = "; ".join(report.windows)
-    say(report, f"{report.path}: {shown} ({report.held_out}); {size}.{more}", json=json)
+    emit_text(report, f"{report.path}: {shown} ({report.held_out}); {size}.{more}", json=json)
 
 
 def counted(frames: Iterator[Image], advance: Callable[[], None]) -> Iterator[Image]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common.console import human_bytes, progress
-from wmtk.cli.data.dataset_options import Json, say
+from wmtk.cli.common.console import emit_text, human_bytes, progress
+from wmtk.cli.common.options import Json
 from wmtk.cli.viz.window_options import (
     Checkpoint,
     DataPath,
@@ -142,4 +142,6 @@ def intervene(
     strongest = np.argsort(-found.effect)[:3].tolist()
     names = ", ".join(f"z{v} ({found.effect[v]:.1%})" for v in strongest)
     size = f"{written.width} × {written.height} pixels, {human_bytes(written.bytes)}"
-    say(report, f"{target}: the codes that change most of {key} are {names}; {size}.", json=json)
+    emit_text(
+        report, f"{target}: the codes that change most of {key} are {names}; {size}.", json=json
+    )

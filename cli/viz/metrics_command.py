@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wmtk.cli.common.console import emit, err, progress
-from wmtk.cli.data.dataset_options import Json
+from wmtk.cli.common.options import Json
 from wmtk.cli.viz.window_options import (
     CONTEXT,
     HORIZON,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common.console import Progress, human_bytes, progress
-from wmtk.cli.data.dataset_options import Json, say
+from wmtk.cli.common.console import Progress, emit_text, human_bytes, progress
+from wmtk.cli.common.options import Json
 from wmtk.cli.viz.window_options import (
     CONTEXT,
     HORIZON,
@@ -147,7 +147,7 @@ def report(
         verdict=judged,
         bytes=size,
     )
-    say(result, f"{path}: {judged.headline} {human_bytes(size)}.", json=json)
+    emit_text(result, f"{path}: {judged.headline} {human_bytes(size)}.", json=json)
 
 
 def _earlier(model: LoadedModel, device: str) -> Iterator[tuple[int, LoadedModel]]:

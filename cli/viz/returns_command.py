@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common import console, stdout
+from wmtk.cli.common import process
 from wmtk.cli.common.console import emit, err, human_bytes, progress
-from wmtk.cli.common.env_options import TrustEnv
-from wmtk.cli.data.dataset_options import Json
+from wmtk.cli.common.options import Json, TrustEnv, seed_option
 from wmtk.cli.viz.window_options import Device
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def returns(
     ] = False,
     seed: Annotated[
         int,
-        typer.Option(min=0, max=console.MAX_SEED, help="The same seed gives the same episodes."),
+        seed_option("The same seed gives the same episodes."),
     ] = 0,
     workers: Annotated[
         int | None,
@@ -78,7 +77,7 @@ def returns(
       wmtk viz returns runs/catch-policy --chart returns.png
       wmtk viz returns runs/catch-policy --episodes 100 --json
     """
-    stdout.reserve()
+    process.reserve_stdout()
     from wmtk.viz.metrics import training_returns
     from wmtk.viz.videos.video_file import require_ending
 
@@ -140,24 +139,24 @@ def _play(
     sample: bool,
 ) -> EvalReport:
     """Episodes of one checkpoint, as `wmtk eval` plays them."""
-    from wmtk.cli.common.env_options import warn
-    from wmtk.cli.eval import trained
-    from wmtk.collecting import evaluate_policy
+    from wmtk.agent.policy_evaluation import evaluate
+    from wmtk.cli.common.console import warn
 
-    player = trained(run, None, {}, trust_env, str(update), device, seed, sample=sample)
-    with progress(f"Playing update {update:,}", episodes, noun="episode") as bar:
-        report = evaluate_policy(
-            player.task,
-            player.policy,
+    with progress(f"Evaluating update {update:,}", episodes, noun="episode") as bar:
+        report = evaluate(
+            run,
+            checkpoint=str(update),
             episodes=episodes,
             seed=seed,
+            sample=sample,
+            device=device,
             envs=min(ENVS, episodes),
             workers=workers,
-            schema=player.schema,
-            introspector=player.mind,
+            trust_env=trust_env,
+            random_episodes=0,
             on_progress=lambda p: bar.update(completed=p.episodes),
             on_message=warn,
-        )
+        ).report
     if report.interrupted:
         raise KeyboardInterrupt
     return report

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common import stdout
+from wmtk.cli.common import process
 from wmtk.cli.common.console import err, human_count
-from wmtk.cli.common.env_options import TrustEnv
+from wmtk.cli.common.options import TrustEnv
 from wmtk.cli.viz.window_options import Checkpoint, Device, training_of
 from wmtk.errors import MissingDependencyError, UsageError
 
@@ -70,7 +70,7 @@ def serve(
         raise UsageError("There is nothing to show.", "Name runs or datasets, or both.")
     from wmtk.viz.live.catalog import Catalog
 
-    stdout.reserve()
+    process.reserve_stdout()
     trusted = trust_env or []
     opened = [_run(path, checkpoint, device, trusted) for path in runs]
     data = [_data(path) for path in others]
@@ -82,7 +82,7 @@ def serve(
 def play_yourself(
     task: str,
     out: Path,
-    store_info: str,
+    store_info: Sequence[str],
     settings: Mapping[str, str],
     seed: int | None,
     capacity: int | None,
@@ -92,7 +92,8 @@ def play_yourself(
     no_open: bool,
 ) -> None:
     """`wmtk collect --human`: the page for playing the real environment, which saves episodes."""
-    from wmtk.cli.common.env_options import echo, say_new_folders
+    from wmtk.cli.common.console import note_new_folders
+    from wmtk.cli.common.env_options import echo
     from wmtk.collecting import dataset_for
     from wmtk.envs import resolve
 
@@ -102,9 +103,10 @@ def play_yourself(
     resolved = resolve(task, **settings)
     seed = secrets.randbelow(2**31) if seed is None else seed
     echo(resolved, seed)
-    say_new_folders(out)
-    keys = [key.strip() for key in store_info.split(",") if key.strip()]
-    with dataset_for(resolved, out, store_info=keys, capacity=capacity, append=append) as dataset:
+    note_new_folders(out)
+    with dataset_for(
+        resolved, out, store_info=store_info, capacity=capacity, append=append
+    ) as dataset:
         before = len(dataset)
         catalog = Catalog([], [], RecordingTarget(resolved, dataset, seed))
         open_page(catalog, HOST, port, no_open=no_open, human=True)

@@ -16,7 +16,17 @@ from wmtk.cli.viz import (
     serve_command,
 )
 
-app = typer.Typer(no_args_is_help=True, help="See whether a world model is right.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""Evaluate and visualize world models.
+
+    \b
+    Examples:
+      wmtk viz metrics runs/catch catch.zarr
+      wmtk viz openloop runs/catch catch.zarr openloop.mp4
+      wmtk viz report runs/catch catch.zarr
+    """,
+)
 
 app.command("metrics")(metrics_command.metrics)
 app.command("openloop")(image_commands.openloop)

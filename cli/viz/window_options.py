@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wmtk.cli.common import console
 from wmtk.cli.common.console import human_count
+from wmtk.cli.common.options import seed_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +32,7 @@ Horizon = Annotated[int, typer.Option(min=1, help="Rows that it imagines after t
 Samples = Annotated[int, typer.Option(min=1, help="Futures that it imagines of each window.")]
 Checkpoint = Annotated[str, typer.Option(help="latest, best, or an update's number.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-Seed = Annotated[
-    int, typer.Option(min=0, max=console.MAX_SEED, help="Of windows, latents and intervals.")
-]
+Seed = Annotated[int, seed_option("Seed of windows, latents and intervals.")]
 DrawnFrom = Annotated[
     int | None, typer.Option(min=1, help="Episodes to draw them from, at most.", show_default="all")
 ]

@@ -20,7 +20,7 @@ from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
 
-SHORT = ["--set", "time_limit=8"]  # steps an episode, instead of 79
+SHORT = ["--env-set", "time_limit=8"]  # steps an episode, instead of 79
 FUNCTIONS = """
 calls = 0
 
@@ -158,7 +158,7 @@ def test_baselines(run_wmtk, runs, functions) -> None:
     assert (record["agent"], record["task"]) == ("random", "wmtk/Catch-v0")
     assert record["measured_random"]["episodes"] == 3
     table = run_wmtk("eval", "--policy", "random", *task[:4], "--random", 2, "--seed", 4)
-    assert "random, 2 episodes just now" in table.stdout
+    assert "random, 2 episodes measured" in table.stdout
 
 
 def test_random_play_is_shown_where_nothing_is_known(run_wmtk, functions) -> None:
@@ -171,7 +171,7 @@ def test_random_play_is_shown_where_nothing_is_known(run_wmtk, functions) -> Non
         return chance["episodes"] if chance else 0
 
     unknown = [*right, "wmtk/Catch-v0", *SHORT]
-    assert "random, 3 episodes just now" in run_wmtk(*unknown, "--episodes", 3).stdout
+    assert "random, 3 episodes measured" in run_wmtk(*unknown, "--episodes", 3).stdout
     assert measured(*unknown, "--episodes", 12) == 10
     assert measured(*unknown, "--episodes", 3, "--random", 0) == 0
     assert measured(*unknown, "--episodes", 3, "--random", 4) == 4
@@ -185,7 +185,7 @@ def test_random_play_that_fails_leaves_the_result(run_wmtk, runs, monkeypatch) -
     def failing(*_) -> None:
         raise EnvironmentFailedError("The environment failed again and again.")
 
-    monkeypatch.setattr("wmtk.cli.eval._random", failing)
+    monkeypatch.setattr("wmtk.agent.policy_evaluation.RandomPolicy", failing)
     done = run_wmtk("eval", runs / "policy", "--episodes", 1, "--random", 2, "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["episodes"] == 1
@@ -197,13 +197,13 @@ def test_the_actor_is_compared_with_random_play_where_nothing_is_known(run_wmtk,
     record = json.loads(run_wmtk(*options, "--json").stdout)
     assert (record["known"], record["reached"]) == ({}, {})
     assert record["measured_random"]["episodes"] == 2
-    assert "random, 2 episodes just now" in run_wmtk(*options).stdout
+    assert "random, 2 episodes measured" in run_wmtk(*options).stdout
     assert "compared with" not in run_wmtk(*options, "--random", 0).stdout
 
 
 def test_scores_read_the_record(run_wmtk, tmp_path) -> None:
     pytest.importorskip("ale_py")
-    options = ["--episodes", 2, "--envs", 2, "--workers", 0, "--set", "time_limit=40", "--json"]
+    options = ["--episodes", 2, "--envs", 2, "--workers", 0, "--env-set", "time_limit=40", "--json"]
     file = tmp_path / "pong.json"
     text = ""
     for seed in (0, 1):
@@ -236,7 +236,7 @@ def test_ctrl_c_reports_what_is_whole(run_wmtk, functions, patience, whole, tmp_
         assert "1 of 5 episodes" in done.stderr
     else:
         assert done.stdout == ""
-        assert "before an episode was whole" in done.stderr
+        assert "before an episode was complete" in done.stderr
         assert "a.gif was not written" in done.stderr
 
 
@@ -266,7 +266,7 @@ MISTAKES = {
     "no film": (["{runs}/policy", "--video", "film.avi"], 2, ".mp4"),
     "no sample": (["--policy", "random", "--task", "wmtk/Catch-v0", "--sample"], 2, "--sample"),
     "no checkpoint": (["{runs}/policy", "--checkpoint", "99"], 1, "99"),
-    "no option": (["{runs}/policy", "--set", "color=red"], 2, "Unknown option"),
+    "no option": (["{runs}/policy", "--env-set", "color=red"], 2, "Unknown option"),
 }
 
 

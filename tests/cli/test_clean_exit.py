@@ -53,9 +53,9 @@ DATA = [
 ]
 MODEL = [
     CATCH,
-    f"train-model catch.zarr --out model --steps 4 {SMALL}",
-    "train-model catch.zarr --out model --steps 6 --resume",
-    "train-policy model --out policy --steps 3 --test 2",
+    f"train-model catch.zarr --out model --updates 4 {SMALL}",
+    "train-model catch.zarr --out model --updates 6 --resume",
+    "train-policy model --out policy --updates 3 --test 2",
     "eval policy --episodes 2 --workers 1 --video film.mp4",
     "eval --policy random --task wmtk/Catch-v0 --episodes 2 --workers 0",
     f"online wmtk/Catch-v0 --out online --steps 300 {ONLINE} --set online.episodes=2",

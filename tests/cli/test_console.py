@@ -22,6 +22,7 @@ from wmtk.cli.common.console import (
     progress,
     to_plain,
 )
+from wmtk.cli.common.options import parse_pairs, parse_settings
 from wmtk.errors import UsageError
 
 
@@ -124,13 +125,13 @@ def test_progress_on_a_terminal(monkeypatch):
 
 def test_settings_are_json_or_text_and_need_a_value() -> None:
     texts = ["depth=4", "rgb=true", "name=pong", "a.b=[1, 2]", "equation=x=y"]
-    assert console.settings(texts) == {
+    assert parse_settings(texts) == {
         "depth": 4,
         "rgb": True,
         "name": "pong",
         "a.b": [1, 2],
         "equation": "x=y",
     }
-    assert console.pairs(["depth=4"]) == {"depth": "4"}
+    assert parse_pairs(["depth=4"], "--set") == {"depth": "4"}
     with pytest.raises(UsageError, match="lacks a value"):
-        console.pairs(["depth"])
+        parse_pairs(["depth"], "--set")

@@ -101,16 +101,15 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr == "[]"
-    assert "..." not in done.stdout.split("Commands:")[1]
     for command in COMMANDS:
-        assert f"  {command} " in done.stdout
+        assert re.search(rf"│ {command} +\w", done.stdout), command
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_teaches_with_an_example(run_wmtk, command):
     result = run_wmtk("data", command, "--help")
     assert result.exit_code == 0
-    assert f"Example:\n    wmtk data {command} " in result.stdout
+    assert re.search(rf"Examples?: +\n +wmtk data {command} ", result.stdout)
     assert "--json" in result.stdout
 
 
@@ -241,7 +240,7 @@ def test_repair_of_a_lost_header(ok, toy, run_wmtk):
 def test_compact(ok, toy):
     assert "6 parts became 1" in ok("compact", toy)
     assert ok("compact", toy, "--json")["parts"] == 1
-    assert "nothing to join" in ok("compact", toy)
+    assert "nothing to merge" in ok("compact", toy)
 
 
 def test_evict(ok, toy, run_wmtk):
@@ -250,7 +249,7 @@ def test_evict(ok, toy, run_wmtk):
     assert ok("evict", toy, "--capacity", 30, "--yes", "--json")["steps"] == 29
     assert count(toy) == 2
     assert "0 steps removed" in ok("evict", toy, "--capacity", 30)
-    assert "newest one stays" in ok("evict", toy, "--capacity", 1, "--yes")
+    assert "newest one is kept" in ok("evict", toy, "--capacity", 1, "--yes")
 
 
 def test_tags(ok, toy, run_wmtk):

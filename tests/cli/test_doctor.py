@@ -128,7 +128,7 @@ def test_summary():
     ok = Fact("core", "a", "1")
     missing = Fact("atari", "b", "", "missing", "pip install b")
     broken = Fact("core", "c", "", "broken", "pip install c")
-    assert summary([ok]) == "Everything is there."
+    assert summary([ok]) == "Everything is installed."
     assert "Optional and missing: b." in summary([ok, missing])
     assert "Does not work: c." in summary([ok, missing, broken])
 

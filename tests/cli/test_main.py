@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -12,10 +13,12 @@ import typer
 
 import wmtk
 from wmtk.cli import main as main_module
+from wmtk.cli.common import options
 from wmtk.cli.main import COMMANDS, Lazy, load
 from wmtk.errors import UsageError, WmtkError
 
-HEAVY = ("torch", "zarr", "numcodecs", "gymnasium", "numpy", "rich")
+HEAVY = ("torch", "zarr", "numcodecs", "gymnasium", "numpy", "PIL", "matplotlib", "sklearn")
+GROUPS = ("data", "viz")
 
 
 def wmtk_process(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -44,9 +47,78 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr == "[]"
+    text = " ".join(done.stdout.replace("│", " ").split())
     for name, lazy in COMMANDS.items():
-        assert name in done.stdout
-        assert lazy.help in done.stdout
+        assert f" {name} {lazy.help}" in text
+    for panel in ("Data", "Training", "Inspection"):
+        assert f"╭─ {panel} ─" in done.stdout
+
+
+def test_the_help_of_no_command_imports_torch():
+    """Nor zarr and the like: each page is shown within half a second."""
+    code = (
+        "import sys; from wmtk.cli.main import COMMANDS, app, load\n"
+        "from typer.testing import CliRunner\n"
+        f"groups = [(g, name) for g in {GROUPS} for name in load(g).commands]\n"
+        "for words in [*((name,) for name in COMMANDS), *groups]:\n"
+        "    done = CliRunner().invoke(app, [*words, '--help'])\n"
+        "    assert done.exit_code == 0, words\n"
+        f"    heavy = [m for m in {HEAVY} if m in sys.modules]\n"
+        "    assert not heavy, (words, heavy)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def pages() -> list[tuple[str, ...]]:
+    return [
+        *((name,) for name in COMMANDS),
+        *((group, name) for group in GROUPS for name in load(group).commands),
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("words", pages(), ids=" ".join)
+def test_help_pages(run_wmtk, monkeypatch, words, width):
+    """Nothing is cut off or taken for markup, and there is an example."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    done = run_wmtk(*words, "--help")
+    assert done.exit_code == 0
+    assert max(map(len, done.stdout.splitlines())) <= width
+    assert "…" not in done.stdout.replace("lr=…", "")
+    assert re.search(r"Examples?: *\n +wmtk \w", done.stdout)
+    text = "".join(done.stdout.replace("│", " ").split())
+    command = load(words[0])
+    if len(words) == 2:
+        command = command.commands[words[1]]
+    for param in command.params:
+        assert all(name in text for name in param.opts if name.startswith("-"))
+        assert all(word in text for word in (param.help or "").split()), param.name
+
+
+@pytest.mark.parametrize(
+    ("words", "new"),
+    [
+        (["train-model", "d.zarr", "--out", "r", "--steps", "3"], "Use --updates instead."),
+        (["train-policy", "m", "--out", "r", "--steps=3"], "Use --updates instead."),
+        (["online", "t", "--out", "r", "--updates", "3"], "Use --steps instead."),
+        (["online", "t", "--out", "r", "--task-set", "a=b"], "Use --env-set instead."),
+        (["collect", "t", "--out", "r", "--set", "sticky=0"], "Use --env-set instead."),
+        (["eval", "r", "--set", "sticky=0"], "Use --env-set instead."),
+    ],
+)
+def test_a_former_option_is_refused_with_its_new_name(run_wmtk, words, new):
+    done = run_wmtk(*words)
+    assert done.exit_code == 2
+    assert new in done.stderr
+
+
+def test_the_default_preset_is_that_of_python():
+    pytest.importorskip("torch")
+    from wmtk.training.presets import DEFAULT_PRESET, PRESETS
+
+    assert options.PRESET == DEFAULT_PRESET
+    assert set(re.findall(r"\w+", options.PRESETS)) == {*PRESETS, "or"}
 
 
 def test_help_takes_well_under_half_a_second():
@@ -67,7 +139,7 @@ def test_version(run_wmtk):
 def test_no_arguments_show_help(run_wmtk):
     result = run_wmtk()
     assert result.exit_code == 2
-    assert "Commands:" in result.output
+    assert "─ Training ─" in result.output
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -162,7 +234,13 @@ def test_a_typer_app_becomes_a_group(monkeypatch, run_wmtk):
     app.command("one")(lambda: typer.echo("did one"))
     app.command("two")(lambda: typer.echo("did two"))
     monkeypatch.setattr(main_module, "pair", app, raising=False)
-    monkeypatch.setitem(COMMANDS, "doctor", Lazy(main_module.__name__, "pair", "Two things."))
+    monkeypatch.setitem(
+        COMMANDS, "doctor", Lazy("Data", main_module.__name__, "pair", "Two things.")
+    )
     assert list(load("doctor").commands) == ["one", "two"]
     assert run_wmtk("doctor", "two").stdout == "did two\n"
-    assert run_wmtk("doctor", "--help").stdout.startswith("Usage: wmtk doctor [OPTIONS] COMMAND")
+    assert (
+        run_wmtk("doctor", "--help")
+        .stdout.lstrip()
+        .startswith("Usage: wmtk doctor [OPTIONS] COMMAND")
+    )

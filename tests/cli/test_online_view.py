@@ -9,7 +9,7 @@ from rich.console import Console
 
 from wmtk.cli.common import console, online_dashboard
 from wmtk.cli.common.online_dashboard import View, sparkline
-from wmtk.cli.common.online_summary import show_result, time_line
+from wmtk.cli.common.training_summary import render_online, time_line
 from wmtk.runs.training_config import OnlineConfig
 from wmtk.training.online.progress import OnlineProgress, Score
 
@@ -44,7 +44,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def said(monkeypatch):
     lines = []
-    monkeypatch.setattr(online_dashboard, "say", lines.append)
+    monkeypatch.setattr(online_dashboard, "note", lines.append)
     return lines
 
 
@@ -76,7 +76,7 @@ def test_before_the_first_update_steps_tell_how_long_random_play_takes(clock) ->
     view.update(progress(steps=250, **nothing))
     assert view.line() == (
         "wmtk/Catch-v0: 250 of 10,000 steps (2%), 0 updates, 25 steps/s, "
-        "0:30 of random play left"  # 750 steps
+        "0:30 of random steps left"  # 750 steps
     )
     clock.now += 32
     view.update(progress(steps=1050, **nothing))  # to the end of an episode
@@ -108,7 +108,7 @@ def test_the_dashboard(clock) -> None:
         "starting",
         "no episode yet",
         "not yet",
-        "none before 1,000 steps of random play",
+        "none before 1,000 random steps",
     ):
         assert words in text
     clock.now += 75
@@ -119,7 +119,7 @@ def test_the_dashboard(clock) -> None:
         "3,000 of 10,000 steps (30%)",
         "3,000 agent steps = 12,000 frames, 38 episodes",
         "675, one every 4 steps: 10 replayed steps per step",
-        "▁▃▆█ 0.5 of late, best 4",
+        "▁▃▆█ recent 0.5, best 4",
         "▁█ 4.25 at 2,800 steps, best 4.25",
         "loss 18.2 image 16.7",
         "collect 5% model 60% behavior 24% saving 1%",
@@ -131,7 +131,7 @@ def test_the_dashboard(clock) -> None:
 def test_on_a_terminal_the_dashboard_is_live(monkeypatch) -> None:
     terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
     monkeypatch.setattr(console, "err", terminal)
-    with online_dashboard.showing("wmtk/Catch-v0", PACE, 40, 10_000) as view:
+    with online_dashboard.dashboard("wmtk/Catch-v0", PACE, 40, 10_000) as view:
         view.update(progress())
     assert "10 replayed steps per step" in terminal.file.getvalue()
 
@@ -144,7 +144,7 @@ def test_the_end_says_where_the_time_went() -> None:
     tested = {"step": 600, "eval/return": 4.5, "eval/return_std": 0.5}
     result = {"run": "r", "steps": 3160, "frames": 12640, "updates": 600, "tested": tested}
     shown = Console(file=io.StringIO(), width=100)
-    shown.print(show_result({**result, "best": None, "time": shares}))
+    shown.print(render_online({**result, "best": None, "time": shares}))
     text = " ".join(shown.file.getvalue().split())
     assert "3,160, 12,640 frames" in text
     assert "return 4.5 ± 0.5, at update 600" in text

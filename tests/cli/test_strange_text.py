@@ -15,9 +15,7 @@ from typer.testing import CliRunner
 
 from wmtk.cli import main
 from wmtk.cli.common import console
-from wmtk.cli.common.console import SafeConsole, progress
-from wmtk.cli.common.env_options import warn
-from wmtk.cli.common.run_options import say
+from wmtk.cli.common.console import SafeConsole, note, progress, warn
 from wmtk.errors import WmtkError
 from wmtk.escaping import escaped, one_line, safe_streams
 
@@ -109,7 +107,7 @@ def test_no_line_of_a_message_passes_for_another(printed) -> None:
     text = "There is no run a\nerror: nor this\n\nwarning: that"
     console.print_error(text)
     warn(text)
-    say(text)
+    note(text)
     lines = printed().splitlines()
     assert [line for line in lines if line.startswith(("error:", "warning: that"))] == [
         "error: There is no run a"

@@ -106,6 +106,17 @@ def test_a_capacity_is_kept_to_and_explained(tmp_path, run_wmtk) -> None:
     assert "79 steps, 1 episode: the newest episode stays whole" in " ".join(done.stdout.split())
 
 
+def test_random_play_works_without_torch(tmp_path) -> None:
+    hide = "import sys; sys.modules['torch'] = None; from wmtk.cli.main import main; main()"
+    for words in (
+        ["collect", "wmtk/Catch-v0", "--out", str(tmp_path / "d"), "--episodes", "2"],
+        ["eval", "--policy", "random", "--task", "wmtk/Catch-v0", "--episodes", "2"],
+    ):
+        command = [sys.executable, "-c", hide, *words, "--seed", "0"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.0, 0.5])
 def test_ctrl_c_while_workers_start_is_quiet(tmp_path, delay) -> None:

@@ -115,10 +115,10 @@ def test_the_commands_say_it_before_they_play(tmp_path, run_wmtk) -> None:
     done = run_wmtk("collect", "Endless-v0", *options, "--out", tmp_path / "a")
     assert done.exit_code == 0, done.stderr
     assert "Endless-v0 has no time limit" in done.stderr
-    assert "--set time_limit=1000" in done.stderr
+    assert "--env-set time_limit=1000" in done.stderr
     done = run_wmtk("collect", "Limited-v0", *options, "--out", tmp_path / "b")
-    assert "up to 58 steps more than 50 are played" in done.stderr
-    limited = ["--set", "time_limit=1000", "--out", tmp_path / "c"]
+    assert "up to 58 steps beyond 50" in done.stderr
+    limited = ["--env-set", "time_limit=1000", "--out", tmp_path / "c"]
     assert "no time limit" not in run_wmtk("collect", "Endless-v0", *options, *limited).stderr
-    words = ["--task", "Endless-v0", "--set", "time_limit=5", "--episodes", 1, "--workers", 0]
+    words = ["--task", "Endless-v0", "--env-set", "time_limit=5", "--episodes", 1, "--workers", 0]
     assert run_wmtk("eval", "--policy", "random", *words).exit_code == 0

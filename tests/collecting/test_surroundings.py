@@ -118,7 +118,7 @@ def test_an_environment_that_fails_leaves_nothing_in_the_way(folder, run_wmtk, m
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
     options = ["noisy_envs:Noisy-v0", "--out", "d.zarr", "--episodes", 1, "--workers", 0]
-    failed = run_wmtk("collect", *options, "--set", 'kwargs={"fails": true}')
+    failed = run_wmtk("collect", *options, "--env-set", 'kwargs={"fails": true}')
     assert failed.exit_code == 1
     assert "blew up" in failed.stderr
     assert "Nothing was stored" in failed.stderr

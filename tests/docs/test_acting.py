@@ -34,7 +34,7 @@ def commands() -> list[list[str]]:
     """What is behind the prompts, with a thousandth of the updates and a few episodes."""
     found = []
     for line in re.findall(r"^\$ wmtk (.*)$", PAGE, re.MULTILINE):
-        name, *rest = shlex.split(re.sub(r"(--steps \d+)000\b", r"\1", line))
+        name, *rest = shlex.split(re.sub(r"(--(?:steps|updates) \d+)000\b", r"\1", line))
         if name == "collect":
             rest += ["--steps", "160"] if "--steps" in rest else ["--episodes", "2"]
         small = {"train-model": SMALL, "train-policy": SMALL_POLICY}.get(name, ())

@@ -48,7 +48,7 @@ EXIT_CODES = [
     (["wmtk/Ctach-v0", "--episodes", "1"], 2),
     (["wmtk/Catch-v0"], 2),
     (["wmtk/Catch-v0", "--episodes", "1", "--policy", "greedy"], 2),
-    (["wmtk/Catch-v0", "--episodes", "1", "--set", "color=red"], 2),
+    (["wmtk/Catch-v0", "--episodes", "1", "--env-set", "color=red"], 2),
     (["wmtk/Catch-v0", "--episodes", "1", "--human"], 2),
 ]
 

@@ -34,8 +34,8 @@ def folder(tmp_path, monkeypatch, run_wmtk) -> Path:
     )
     for command in (
         ["collect", "wmtk/Catch-v0", "--out", "catch.zarr", "--episodes", 4, "--seed", 0],
-        ["train-model", "catch.zarr", "--out", "runs/catch", "--steps", 1, *small],
-        ["train-policy", "runs/catch", "--out", "runs/catch-policy", "--steps", 1, *small_policy],
+        ["train-model", "catch.zarr", "--out", "runs/catch", "--updates", 1, *small],
+        ["train-policy", "runs/catch", "--out", "runs/catch-policy", "--updates", 1, *small_policy],
     ):
         done = run_wmtk(*command)
         assert done.exit_code == 0, done.stderr
@@ -52,7 +52,7 @@ def test_the_page_works(folder, run_wmtk) -> None:
     shown = {}
     for line in re.findall(r"^\$ wmtk (.*)$", "\n".join(blocks("console")), re.MULTILINE):
         command, _, file = line.partition(" >> ")
-        short = ["--set", "time_limit=40"] if "atari" in command else []  # Pong takes a minute
+        short = ["--env-set", "time_limit=40"] if "atari" in command else []  # Pong takes a minute
         done = run_wmtk(*shlex.split(command), *short)
         assert done.exit_code == 0, (command, done.stderr)
         shown[line] = done.stdout

@@ -25,9 +25,9 @@ SMALL = {
 }
 FEWER = {  # what comes later on a command line wins
     "collect wmtk/Catch-v0": "--steps 1500 --envs 2",
-    "collect atari_pong": "--steps 200 --envs 2 --set time_limit=200",
-    "train-model": "--steps 3 --val-fraction 0.5",
-    "train-policy": "--steps 2",
+    "collect atari_pong": "--steps 200 --envs 2 --env-set time_limit=200",
+    "train-model": "--updates 3 --val-fraction 0.5",
+    "train-policy": "--updates 2",
     "viz metrics": "--windows 4 --samples 2",
     "viz compare": "--windows 4 --samples 2",
     "viz codes": "--windows 4",

@@ -22,7 +22,7 @@ def test_the_commands_and_the_example_work(tmp_path, monkeypatch, run_wmtk) -> N
     assert len(commands) == 8
     for command in commands:
         # What a person waits minutes for; that training gets somewhere is for docs/results.md.
-        done = run_wmtk(*shlex.split(command.replace("--steps 2000", "--steps 20")))
+        done = run_wmtk(*shlex.split(command.replace("--updates 2000", "--updates 20")))
         assert done.exit_code == 0, (command, done.stderr)
     assert {"catch-sheet.png", "catch-episode-3.mp4"} <= {p.name for p in tmp_path.iterdir()}
     (example,) = re.findall(r"```python\n(.*?)```", use, re.DOTALL)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def commands() -> list[list[str]]:
     """What is behind the prompts; a hundredth of the updates is enough."""
     found = re.findall(r"^\$ wmtk (.*)$", PAGE, re.MULTILINE)
-    fewer = [re.sub(r"(train-model .*--steps \d+)00\b", r"\1", line) for line in found]
+    fewer = [re.sub(r"(train-model .*--updates \d+)00\b", r"\1", line) for line in found]
     return [shlex.split(line) for line in fewer]
 
 

@@ -190,8 +190,8 @@ def commands(run: Path, kind: str, catch: Path) -> dict[str, list[object]]:
     """The commands that continue or test a run."""
     options = ["--out", run, "--resume", "--device", "cpu"]
     continued: dict[str, list[object]] = {
-        "model": ["train-model", catch, *options, "--steps", 3],
-        "policy": ["train-policy", run.parent / "model", *options, "--steps", 3, "--test", 0],
+        "model": ["train-model", catch, *options, "--updates", 3],
+        "policy": ["train-policy", run.parent / "model", *options, "--updates", 3, "--test", 0],
         "online": ["online", CATCH, *options, "--steps", 150, "--workers", 0],
     }
     tested = [] if kind == "model" else ["eval", run, "--episodes", 1, "--workers", 0]

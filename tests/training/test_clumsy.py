@@ -65,10 +65,10 @@ def shelf(catch: Path, tmp_path_factory) -> Path:
 CATCH = "wmtk/Catch-v0"
 COMMANDS = [
     # Settings, and options of the environment
-    (f"online {CATCH} --out new --set sticky=0", "option of another environment", "--task-set"),
-    (f"online {CATCH} --out new --set size=32", "option of the environment", "--task-set size=32"),
-    (f"online {CATCH} --out new --task-set size", "--task-set size lacks a value"),
-    ("train-model catch.zarr --out new --set sticky=0", "wmtk collect --set sticky"),
+    (f"online {CATCH} --out new --set sticky=0", "option of another environment", "--env-set"),
+    (f"online {CATCH} --out new --set size=32", "option of the environment", "--env-set size=32"),
+    (f"online {CATCH} --out new --env-set size", "--env-set size lacks a value"),
+    ("train-model catch.zarr --out new --set sticky=0", "wmtk collect --env-set sticky"),
     (
         "train-model catch.zarr --out new --set online.train_every=3",
         "does not use",
@@ -81,15 +81,15 @@ COMMANDS = [
     ("train-policy model --out new --penalty inf", "behavior.penalty = inf", "finite"),
     ("train-model catch.zarr --out new --set optimizer.lr=NaN", "optimizer.lr"),
     ("train-model catch.zarr --out new --set model=3", "model = 3"),
-    ("train-model catch.zarr --out new --set data.batch_size=100000000000", "not enough memory"),
+    ("train-model catch.zarr --out new --set data.batch_size=100000000000", "Out of memory"),
     # Numbers
     ("train-model catch.zarr --out new --seed 99999999999999999999", "--seed"),
     (f"online {CATCH} --out new --seed 99999999999999999999", "--seed"),
     ("train-policy model --out new --seed 99999999999999999999", "--seed"),
     ("eval policy --seed 99999999999999999999", "--seed"),
     ("eval policy --episodes 0", "--episodes"),
-    ("train-model catch.zarr --out new --steps -3", "--steps"),
-    ("train-model catch.zarr=x --out new", "'x' is no weight"),
+    ("train-model catch.zarr --out new --updates -3", "--updates"),
+    ("train-model catch.zarr=x --out new", "'x' is not a weight"),
     # A run for a dataset, a dataset for a run, anything for a task
     ("train-model model --out new", "model holds no dataset", "It is a run directory"),
     ("train-policy model model --out new", "It is a run directory"),

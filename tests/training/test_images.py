@@ -197,7 +197,7 @@ def test_images_are_converted_once_by_batches_that_are_read_at_once(
 
 def test_the_commands_say_what_becomes_of_images(run_wmtk, make_dataset, small, tmp_path) -> None:
     dataset = make_dataset(obs={"image": LARGE, "state": VECTOR})
-    given = [dataset.path, "--out", tmp_path / "run", "--device", "cpu", "--steps", 1, *small]
+    given = [dataset.path, "--out", tmp_path / "run", "--device", "cpu", "--updates", 1, *small]
     done = run_wmtk("train-model", *given, "--obs-keys", "-state", "--json")
     assert done.exit_code == 0, done.stderr
     assert "Images of 40×50 are resized to 64×64 (data.image_size).\n" in done.stderr

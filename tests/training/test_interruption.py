@@ -27,7 +27,7 @@ def command(catch, small, tmp_path, request):
 
     def start(*options: str, out: str = "run", steps: int = STEPS) -> subprocess.Popen[str]:
         words = ["train-model", str(catch), "--out", str(tmp_path / out), "--device", "cpu"]
-        words += [*small, "--set", "logging.checkpoint_every=7", "--steps", str(steps), *options]
+        words += [*small, "--set", "logging.checkpoint_every=7", "--updates", str(steps), *options]
         process = subprocess.Popen(
             [sys.executable, "-m", "wmtk", *words],
             stdout=subprocess.PIPE,
@@ -108,13 +108,13 @@ def test_a_kill_loses_only_what_came_after_the_checkpoint(
 
 
 def test_a_second_signal_ends_at_once(monkeypatch) -> None:
-    from wmtk.cli.common.signals import StopOnSignal
+    from wmtk.cli.common.process import StopOnSignal
 
     before = signal.getsignal(signal.SIGINT)
     with StopOnSignal("Stopping.") as stopping:
-        assert not stopping.asked
+        assert not stopping.requested
         signal.raise_signal(signal.SIGTERM)
-        assert stopping.asked
+        assert stopping.requested
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before

@@ -106,7 +106,7 @@ def test_any_test_of_an_online_run(config, tmp_path, interrupt, number, error) -
 
 def test_the_command_says_so_and_makes_up_for_it(model, tmp_path, interrupt, run_wmtk) -> None:
     interrupt(policy_module, 1)
-    command = ["train-policy", model, "--out", tmp_path / "run", "--steps", 1, "--test", 1]
+    command = ["train-policy", model, "--out", tmp_path / "run", "--updates", 1, "--test", 1]
     stopped = run_wmtk(*command)
     assert stopped.exit_code == 130
     assert "--resume" in stopped.stderr

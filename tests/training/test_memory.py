@@ -113,7 +113,7 @@ def test_a_real_lack_of_memory(catch, tmp_path) -> None:
     # What the first convolution takes and gives is 1.2 GB: it has no room, on any machine.
     options = ["--set", "data.batch_size=256", "--set", "data.length=96", "--val-fraction", "0"]
     command = [sys.executable, "-c", LIMITED, "train-model", str(catch), *options]
-    command += ["--out", str(tmp_path / "run"), "--device", "cpu", "--steps", "1"]
+    command += ["--out", str(tmp_path / "run"), "--device", "cpu", "--updates", "1"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | ALONE)
     assert done.returncode == 1, done.stderr
     assert "error: Batches of 256 × 96 take more memory than there is" in done.stderr

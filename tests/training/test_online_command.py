@@ -42,7 +42,7 @@ def test_play_resume_and_use(online, run_wmtk, tmp_path) -> None:
     assert json.loads(again.stdout)["updates"] == 8
     more = run_wmtk("online", "wmtk/Catch-v0", "--out", run, "--resume", "--steps", 260)
     assert more.exit_code == 0, more.stderr
-    assert "settings as before, from update 8" in more.stderr
+    assert "settings of the run, from update 8" in more.stderr
     assert Run(run).step == 2 + (260 - 60) // 16
     printed = "".join(more.stdout.split())  # long paths go on in the next line
     assert f"usewmtkeval{run}" in printed
@@ -56,10 +56,10 @@ def test_play_resume_and_use(online, run_wmtk, tmp_path) -> None:
     collected = run_wmtk("collect", "wmtk/Catch-v0", *options)
     assert collected.exit_code == 0, collected.stderr
     assert Dataset.open(played)[0].provenance.policy == "run@14"
-    policy = run_wmtk("train-policy", run, "--out", tmp_path / "policy", "--steps", 1)
+    policy = run_wmtk("train-policy", run, "--out", tmp_path / "policy", "--updates", 1)
     assert policy.exit_code == 0, policy.stderr
     assert Run(tmp_path / "policy").about["data"][0]["path"] == str(run / "replay.zarr")
-    model = ["train-model", run / "replay.zarr", "--out", run, "--steps", 1, "--resume"]
+    model = ["train-model", run / "replay.zarr", "--out", run, "--updates", 1, "--resume"]
     refused = run_wmtk(*model)
     assert refused.exit_code == 1
     assert "wmtk online" in refused.stderr
@@ -75,11 +75,11 @@ def test_metrics_of_an_online_run(online, run_wmtk, tmp_path) -> None:
 
 def test_options_of_the_task_and_of_the_beginning(online, run_wmtk, catch, small, tmp_path) -> None:
     model = tmp_path / "model"
-    train = ["train-model", catch, "--out", model, "--steps", 1, *small]
+    train = ["train-model", catch, "--out", model, "--updates", 1, *small]
     assert run_wmtk(*train).exit_code == 0
     begin = ["--init", model, "--data", f"{catch}=2", "--set", "online.prefill=0", "--steps", 20]
     begin += SMALL[:6]  # what train-model has no use for
-    options = [*begin, "--task-set", "repeat=2", "--envs", 2, "--explore", "disagreement"]
+    options = [*begin, "--env-set", "repeat=2", "--envs", 2, "--explore", "disagreement"]
     # Without a preset, the settings are those of the model.
     done = online(*options, set_up=("--set", "online.train_every=10", "--set", "online.episodes=0"))
     assert done.exit_code == 0, done.stderr
@@ -94,7 +94,7 @@ def test_options_of_the_task_and_of_the_beginning(online, run_wmtk, catch, small
     words = ["online", "wmtk/Catch-v0", "--out", run.path, "--resume", "--data", f"{catch}=2"]
     resumed = run_wmtk(*words, "--steps", 60)
     assert resumed.exit_code == 0, resumed.stderr
-    other = run_wmtk(*words, "--task-set", "repeat=3")
+    other = run_wmtk(*words, "--env-set", "repeat=3")
     assert other.exit_code == 1
     assert "repeat" in other.stderr
 
@@ -117,7 +117,7 @@ def test_runs_are_listed_with_their_state_and_score(
     done = online("--steps", 160, out="here/agent")
     assert done.exit_code == 0
     assert "the latents have collapsed" in done.stderr
-    model = ["train-model", catch, "--out", tmp_path / "here" / "model", *small, "--steps", 3]
+    model = ["train-model", catch, "--out", tmp_path / "here" / "model", *small, "--updates", 3]
     assert run_wmtk(*model).exit_code == 0
     broken = tmp_path / "here" / "broken"
     broken.mkdir()

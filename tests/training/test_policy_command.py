@@ -32,16 +32,16 @@ def model(catch, tmp_path_factory):
 def test_train_resume_and_play(run_wmtk, model, catch, tmp_path) -> None:
     run, played = tmp_path / "policy", tmp_path / "played.zarr"
     options = ["train-policy", model, "--out", run, *SMALL, "--json"]
-    first = run_wmtk(*options, "--steps", 2)
+    first = run_wmtk(*options, "--updates", 2)
     assert first.exit_code == 0, first.stderr
-    assert json.loads(first.stdout)["steps"] == 2
-    again = run_wmtk(*options, "--steps", 3)
+    assert json.loads(first.stdout)["updates"] == 2
+    again = run_wmtk(*options, "--updates", 3)
     assert again.exit_code == 1
     assert "--resume" in again.stderr
-    resumed = run_wmtk(*options, "--steps", 3, "--resume")
+    resumed = run_wmtk(*options, "--updates", 3, "--resume")
     assert resumed.exit_code == 0, resumed.stderr
     report = json.loads(resumed.stdout)
-    assert report["steps"] == 3
+    assert report["updates"] == 3
     assert report["last"]["train/entropy/actor"] > 0
     # Played for real, with what the critic expected beside what came.
     test = report["test"]
@@ -49,20 +49,20 @@ def test_train_resume_and_play(run_wmtk, model, catch, tmp_path) -> None:
     assert -5 <= test["eval/return"] <= 5
     assert {"eval/imagined", "eval/discounted"} <= test.keys()
     assert "random -1.74, the data " in report["comparison"]["sentence"]
-    done = run_wmtk("train-policy", model, "--out", run, "--steps", 3, "--resume")
+    done = run_wmtk("train-policy", model, "--out", run, "--updates", 3, "--resume")
     assert done.exit_code == 0
     assert "finished" in done.stderr
     options = ["--out", played, "--policy", run, "--episodes", 2, "--seed", 0, "--envs", 2]
     collected = run_wmtk("collect", "wmtk/Catch-v0", *options)
     assert collected.exit_code == 0, collected.stderr
     assert Dataset.open(played)[1].provenance.policy == "policy@3"
-    named = run_wmtk("train-policy", model, catch, "--out", tmp_path / "b", *SMALL, "--steps", 1)
+    named = run_wmtk("train-policy", model, catch, "--out", tmp_path / "b", *SMALL, "--updates", 1)
     assert named.exit_code == 0, named.stderr
 
 
 def test_an_ensemble_for_caution_and_for_exploring(run_wmtk, model, tmp_path) -> None:
     run, played = tmp_path / "both", tmp_path / "played.zarr"
-    train = ["train-policy", model, "--out", run, *SMALL, "--steps", 2]
+    train = ["train-policy", model, "--out", run, *SMALL, "--updates", 2]
     done = run_wmtk(*train, "--penalty", 3, "--explore", "disagreement")
     assert done.exit_code == 0, done.stderr
     printed = "".join(done.stdout.split())  # long paths go on in the next line
@@ -70,7 +70,7 @@ def test_an_ensemble_for_caution_and_for_exploring(run_wmtk, model, tmp_path) ->
     for words in (*expected, f"morewmtkeval{run}"):
         assert words in printed, words
     assert "behavior.penalty is 3.0; it was 0.0" in done.stderr
-    resumed = run_wmtk(*train, "--steps", 3, "--resume", "--json")
+    resumed = run_wmtk(*train, "--updates", 3, "--resume", "--json")
     report = json.loads(resumed.stdout)["last"]
     assert report["train/disagreement/data"] > 0
     assert report["train/explorer/disagreement/imagined"] > 0
@@ -86,7 +86,7 @@ def test_an_ensemble_for_caution_and_for_exploring(run_wmtk, model, tmp_path) ->
 
 def test_without_a_test_there_is_the_command_for_one(run_wmtk, model, tmp_path) -> None:
     run = tmp_path / "run"
-    done = run_wmtk("train-policy", model, "--out", run, *SMALL, "--steps", 1, "--test", 0)
+    done = run_wmtk("train-policy", model, "--out", run, *SMALL, "--updates", 1, "--test", 0)
     assert done.exit_code == 0, done.stderr
     assert f"realreturnwmtkeval{run}" in "".join(done.stdout.split())
 
@@ -96,14 +96,14 @@ def test_a_task_that_cannot_be_played_is_said_so(run_wmtk, model, tmp_path, monk
         raise TaskError("There is no task 'their_lab:Robot-v0'.")
 
     monkeypatch.setattr("wmtk.training.run_setup.task_of", missing)
-    done = run_wmtk("train-policy", model, "--out", tmp_path / "run", *SMALL, "--steps", 1)
+    done = run_wmtk("train-policy", model, "--out", tmp_path / "run", *SMALL, "--updates", 1)
     assert done.exit_code == 0, done.stderr
-    assert "There will be no test in the real task: There is no task 'their_lab" in done.stderr
+    assert "will not be evaluated in the environment: There is no task 'their_lab" in done.stderr
 
 
 def test_who_cannot_explore_is_told_how(run_wmtk, model, tmp_path) -> None:
     run, played = tmp_path / "policy", tmp_path / "played.zarr"
-    assert run_wmtk("train-policy", model, "--out", run, *SMALL, "--steps", 1).exit_code == 0
+    assert run_wmtk("train-policy", model, "--out", run, *SMALL, "--updates", 1).exit_code == 0
     for policy, code in ((run, 1), (model, 1), ("random", 2)):
         options = ["--out", played, "--episodes", 1, "--policy", policy, "--explore"]
         refused = run_wmtk("collect", "wmtk/Catch-v0", *options, "disagreement")
@@ -111,7 +111,7 @@ def test_who_cannot_explore_is_told_how(run_wmtk, model, tmp_path) -> None:
         assert "--explore disagreement" in refused.stderr
         assert not played.exists()
     resumed = run_wmtk(
-        "train-policy", model, "--out", run, "--resume", "--steps", 2, "--penalty", 1
+        "train-policy", model, "--out", run, "--resume", "--updates", 2, "--penalty", 1
     )
     assert resumed.exit_code == 1
     assert "no ensemble" in resumed.stderr
@@ -150,7 +150,7 @@ def test_what_has_no_actor_or_other_spaces_plays_nothing(run_wmtk, model, tmp_pa
     assert refused.exit_code == 1
     assert "wmtk train-policy" in refused.stderr
     run = tmp_path / "policy"
-    assert run_wmtk("train-policy", model, "--out", run, *SMALL, "--steps", 1).exit_code == 0
+    assert run_wmtk("train-policy", model, "--out", run, *SMALL, "--updates", 1).exit_code == 0
     options = ["--out", played, "--policy", run, "--episodes", 1]
     refused = run_wmtk("collect", "wmtk/Reach-v0", *options)
     assert refused.exit_code == 1

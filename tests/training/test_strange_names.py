@@ -115,8 +115,8 @@ def test_commands_that_train_and_play(harmless, folder, small) -> None:
     shown = harmless("runs", folder)
     assert r"[/x][red]\x1b[31m" in shown
     harmless("runs", folder, "--json")
-    harmless("train-model", data, "--out", folder / "m", "--steps", 1, *small)
-    tested = harmless("train-policy", model, "--out", folder / "p", "--steps", 1)
+    harmless("train-model", data, "--out", folder / "m", "--updates", 1, *small)
+    tested = harmless("train-policy", model, "--out", folder / "p", "--updates", 1)
     assert "Therewillbenotestintherealtask" in tested
     harmless("eval", policy, fails=True)
     one = ["--episodes", 1, "--envs", 1, "--workers", 0]

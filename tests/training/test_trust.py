@@ -152,10 +152,10 @@ def test_eval(run_wmtk, run_of, hostile, fired) -> None:
 
 
 def test_train_policy_from_data_alone(run_wmtk, data_of, small, hostile, fired) -> None:
-    made = run_wmtk("train-model", data_of(hostile), "--out", "model", "--steps", 1, *small)
+    made = run_wmtk("train-model", data_of(hostile), "--out", "model", "--updates", 1, *small)
     assert made.exit_code == 0, made.stderr
     assert f"--trust-env {hostile['task']}" in made.stderr
-    done = run_wmtk("train-policy", "model", "--out", "policy", "--steps", 1)
+    done = run_wmtk("train-policy", "model", "--out", "policy", "--updates", 1)
     assert done.exit_code == 0, done.stderr
     assert f"--trust-env {hostile['task']}" in done.stderr
     assert not fired()
@@ -303,7 +303,7 @@ def test_links_in_a_run_are_not_written_through(run_wmtk, run_of, folder, name) 
     run, victim = run_of({}, "policy"), folder / "victim"
     (run / name).unlink(missing_ok=True)
     (run / name).symlink_to(victim)
-    done = run_wmtk("train-policy", folder / "policy", "--out", run, "--resume", "--steps", 2)
+    done = run_wmtk("train-policy", folder / "policy", "--out", run, "--resume", "--updates", 2)
     assert done.exit_code == 1, done.stderr
     assert "is a link" in done.stderr
     assert not victim.exists()

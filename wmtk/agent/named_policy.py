@@ -1,22 +1,27 @@
-"""Policies as arguments: a name, a run directory, a loaded agent, a function or a policy."""
+"""Policies as arguments: a name, a run directory, a loaded agent, a function or a policy.
+
+Torch is imported for runs and agents only: random play and functions work without it.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-from wmtk.agent.device import choose_device, tuned_threads
-from wmtk.agent.load import LoadedModel, load
 from wmtk.collecting import CallablePolicy, Policy, RandomPolicy, find_policy
 from wmtk.datasets import Schema
 from wmtk.datasets.schema_match import require_fit
 from wmtk.envs import ResolvedTask, resolve
 from wmtk.errors import UsageError
 
-PolicyLike = str | os.PathLike[str] | LoadedModel | Policy | Callable[[Any], Any]
+if TYPE_CHECKING:
+    from wmtk.agent.load import LoadedModel
+
+PolicyLike: TypeAlias = "str | os.PathLike[str] | LoadedModel | Policy | Callable[[Any], Any]"
 
 
 def is_run(policy: PolicyLike) -> bool:
@@ -26,11 +31,20 @@ def is_run(policy: PolicyLike) -> bool:
     return isinstance(policy, os.PathLike) or os.path.lexists(Path(policy) / "run.json")
 
 
+def _is_loaded(policy: PolicyLike) -> TypeGuard[LoadedModel]:
+    """Whether `policy` is a loaded model, whose module has then been imported."""
+    module = sys.modules.get("wmtk.agent.load")
+    return module is not None and isinstance(policy, module.LoadedModel)
+
+
 def agent_of(policy: PolicyLike, checkpoint: str, device: str) -> LoadedModel | None:
     """The loaded agent or run that `policy` stands for; None for every other policy."""
-    if isinstance(policy, LoadedModel):
+    if _is_loaded(policy):
         return policy
     if isinstance(policy, str | os.PathLike) and is_run(policy):
+        from wmtk.agent.device import choose_device
+        from wmtk.agent.load import load
+
         return load(policy, checkpoint, choose_device(device))
     return None
 
@@ -84,7 +98,7 @@ def policy_name(policy: PolicyLike) -> str:
     """How messages and records name a policy."""
     if isinstance(policy, str | os.PathLike):
         return os.fspath(policy)
-    if isinstance(policy, LoadedModel):
+    if _is_loaded(policy):
         return str(policy.run.path)
     return str(getattr(policy, "name", "") or getattr(policy, "__qualname__", "callable"))
 
@@ -95,5 +109,7 @@ def acting_threads(agent: LoadedModel | None) -> Iterator[None]:
     if agent is None:
         yield
         return
+    from wmtk.agent.device import tuned_threads
+
     with tuned_threads(rows=1, depth=agent.model.config.cnn_depth):
         yield

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wmtk.agent.actor_policy import ActorIntrospector, ActorPolicy
-from wmtk.agent.load import LoadedModel
 from wmtk.agent.named_policy import (
     PolicyLike,
     acting_threads,
@@ -34,8 +33,6 @@ from wmtk.envs import ResolvedTask
 from wmtk.envs.known_returns import known_returns, reward_threshold
 from wmtk.errors import EnvironmentFailedError, UsageError
 from wmtk.reprs import brief_repr
-from wmtk.runs.baselines import read_baselines
-from wmtk.runs.run_directory import Run
 from wmtk.scores import (
     Baselines,
     MeanReturn,
@@ -44,6 +41,11 @@ from wmtk.scores import (
     normalize,
     summarize_returns,
 )
+
+if TYPE_CHECKING:
+    from wmtk.agent.actor_policy import ActorIntrospector
+    from wmtk.agent.load import LoadedModel
+    from wmtk.runs.run_directory import Run
 
 FEW = 10  # episodes of random play by default
 
@@ -216,7 +218,7 @@ def evaluate(
         )
 
     actor = setup.actor
-    introspector = ActorIntrospector(actor) if isinstance(actor, ActorPolicy) else None
+    introspector = _introspector(actor)
     with acting_threads(agent):
         report = play(actor, episodes, introspector, record=record, on_progress=on_progress)
     random = None
@@ -228,6 +230,16 @@ def evaluate(
         except EnvironmentFailedError as error:
             on_message(f"Random play failed: {error.message}")
     return setup.result(report, random)
+
+
+def _introspector(actor: Any) -> ActorIntrospector | None:
+    """The critic's expectations of a trained actor, whose module has then been imported."""
+    module = sys.modules.get("wmtk.agent.actor_policy")
+    if module is None or not isinstance(actor, module.ActorPolicy):
+        return None
+    from wmtk.agent.actor_policy import ActorIntrospector
+
+    return ActorIntrospector(actor)
 
 
 @dataclass(frozen=True)
@@ -314,9 +326,12 @@ def _setup_policy(
 ) -> _Setup:
     name = policy_name(policy)
     if sample:
-        raise UsageError("Only trained actors can sample actions.", f"Omit sample with {name}.")
+        hint = f"Omit sample=True with {name}."
+        raise UsageError("Only trained actors can sample actions.", hint)
     make_policy = simple_policy(policy)  # which refuses one that does not exist
     if run is not None:
+        from wmtk.runs.run_directory import Run
+
         resolved = _recorded_task(Run(run), task, env_options, trust_env)
     elif task is None:
         raise UsageError(
@@ -345,6 +360,8 @@ def _recorded_task(
 
 def _stored_baselines(run: Run, task: ResolvedTask) -> Baselines | None:
     """The baselines of a run, if it is of this very task."""
+    from wmtk.runs.baselines import read_baselines
+
     recorded = run.about["env"]
     defaults = dataclasses.asdict(type(task.options)())  # of options added after the run was made
     former = {name: recorded.get(name, defaults[name]) for name in defaults}

@@ -154,7 +154,7 @@ def train_policy(
     trainer = PolicyTrainer(config, schema, model)
     env_task, env = None, None
     if episodes:
-        note = "There will be no test in the real task"
+        note = "The policy will not be evaluated in the environment"
         env_task = task_or_none(task, origin.about, model_run, trust_env, on_note, note)
     if env_task is not None:
         env = EnvSetup(env_task, seed, workers, timeout, stop, on_message=on_message)
