@@ -94,9 +94,10 @@ RENAMED = {
 TRAIN_PACKAGES = ("torch", "safetensors", "tensorboard", "yaml")
 # An argument `name=value` or a setting `section.name=value` in the hint of an error.
 HINTED = re.compile(
-    r"(?<![\w.=/-])(?<!--set )(?P<name>(?:(?:model|optimizer|behavior|data|online|logging)\.)?[a-z_.]+)"
+    r"(?<![\w.=/-])(?<!--set )(?P<name>[a-z_]+(?:\.(?!zarr=)[a-z_]+)*)"
     r"=(?P<value>\[[^\]]*\]|'[^']*'|[\w+-]+(?:\.\w+)*)"
 )
+SECTIONS = ("model", "optimizer", "behavior", "data", "online", "logging")
 SHORTHANDS = {"behavior.explore=disagreement": "--explore disagreement"}
 
 
@@ -213,7 +214,7 @@ def _with_options(hint: str, command: str) -> str:
 
     def option(match: re.Match[str]) -> str:
         name, value = match["name"], match["value"].strip("'")
-        if "." in name:
+        if name.partition(".")[0] in SECTIONS and "." in name:
             setting = f"--set {match[0]}" if "--set" in options else match[0]
             return SHORTHANDS.get(match[0], setting)
         flag = f"--{name.replace('_', '-')}"

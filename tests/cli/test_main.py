@@ -113,6 +113,34 @@ def test_a_former_option_is_refused_with_its_new_name(run_wmtk, words, new):
     assert new in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "hint", "shown"),
+    [
+        ("collect", "Pass append=True to go on.", "Pass --append to go on."),
+        ("train-model", "Pass obs_keys='-mission'.", "Pass --obs-keys=-mission."),
+        (
+            "train-model",
+            "Try updates=20, or data.length=8.",
+            "Try --updates 20, or --set data.length=8.",
+        ),
+        ("train-model", "Set --set data.length=8.", "Set --set data.length=8."),
+        (
+            "train-model",
+            "Write path=2.5; the file is data.zarr=2.",
+            "Write path=2.5; the file is data.zarr=2.",
+        ),
+        (
+            "collect",
+            "Train with behavior.explore=disagreement.",
+            "Train with --explore disagreement.",
+        ),
+        ("data", "Pass header_from='a b'.", "Pass --header-from 'a b'."),
+    ],
+)
+def test_hints_name_options_of_the_command(run_wmtk, monkeypatch, command, hint, shown):
+    assert main_module._with_options(hint, command) == shown
+
+
 def test_the_default_preset_is_that_of_python():
     pytest.importorskip("torch")
     from wmtk.training.presets import DEFAULT_PRESET, PRESETS
