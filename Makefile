@@ -18,7 +18,7 @@ DEMO := demo
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: venv  ## an agent learns the embedded game Catch, is tested, filmed and reported on
+demo: venv  ## train an agent on the embedded game Catch; evaluate, film and report it
 	@rm -rf $(DEMO)
 	$(BIN)/wmtk online wmtk/Catch-v0 --out $(DEMO)/agent --steps 9000 --seed 0
 	$(BIN)/wmtk eval $(DEMO)/agent --episodes 100 --video $(DEMO)/agent.mp4
@@ -26,12 +26,12 @@ demo: venv  ## an agent learns the embedded game Catch, is tested, filmed and re
 	    --episodes 60 --seed 1 --store-info ball,paddle
 	$(BIN)/wmtk viz report $(DEMO)/agent $(DEMO)/fresh.zarr --out $(DEMO)/report.html
 	@echo
-	@echo "Random play catches 1.6 of 5 balls (a return of -1.7); the best there is, 4.9 (4.9)."
-	@echo "  how it learnt         $(BIN)/wmtk runs $(DEMO)"
-	@echo "  the agent, as a film  $(DEMO)/agent.mp4"
-	@echo "  its world model       $(DEMO)/report.html, in any browser"
-	@echo "  play in its dreams    $(BIN)/wmtk viz serve $(DEMO)/agent $(DEMO)/fresh.zarr"
-	@echo "  everything else       $(BIN)/wmtk --help"
+	@echo "Random play catches 1.6 of 5 balls (return -1.7); an optimal policy catches 4.9 (return 4.9)."
+	@echo "  the run               $(BIN)/wmtk runs $(DEMO)"
+	@echo "  a video of the agent  $(DEMO)/agent.mp4"
+	@echo "  a report on its model $(DEMO)/report.html, in any browser"
+	@echo "  the live page         $(BIN)/wmtk viz serve $(DEMO)/agent $(DEMO)/fresh.zarr"
+	@echo "  all commands          $(BIN)/wmtk --help"
 
 test: lint system  ## every check and every test, the slow ones too
 	$(PYTEST)

@@ -118,8 +118,8 @@ def collect(
     \b
     Examples:
       wmtk collect atari_pong --out pong.zarr --steps 20000 --seed 0
-      wmtk collect dmc_walker_walk --out walker.zarr --episodes 100 --env-set repeat=2
-      wmtk collect wmtk/Catch-v0 --out policy.zarr --episodes 50 --policy runs/policy
+      wmtk collect dmc_walker_walk --out w.zarr --steps 5000 --env-set repeat=2
+      wmtk collect wmtk/Catch-v0 --out new.zarr --steps 500 --policy runs/catch
       wmtk collect wmtk/Catch-v0 --out mine.zarr --human
     """
     process.reserve_stdout()

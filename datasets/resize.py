@@ -45,13 +45,13 @@ def resize(
         if not chosen:
             raise UsageError(
                 f"{dataset.path} holds no images of {MIN_IMAGE_SIDE}×{MIN_IMAGE_SIDE} or more.",
-                f"Name the keys to resize with --keys. There are: {', '.join(obs)}.",
+                f"Pass the keys to resize. There are: {', '.join(obs)}.",
             )
         codec = ObsCodec(obs, image_size=size, obs_keys=chosen, as_image=chosen)
         changed = [key for key in chosen if codec.changes(key)]
         if not changed:
             raise UsageError(
-                f"The images of {dataset.path} are {size}×{size} already.", "Use another --size."
+                f"The images of {dataset.path} are {size}×{size} already.", "Choose another size."
             )
 
         def resized(episode: Episode) -> Episode:

@@ -235,7 +235,7 @@ def test_what_is_no_run_is_not_touched(train, tmp_path) -> None:
     for resume in ([], ["--resume"]):
         done = train("--updates", 1, *resume)
         assert done.exit_code == 1
-        assert "no run directory" in done.stderr
+        assert "not a run directory" in done.stderr
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["thesis.tex"]
 
 

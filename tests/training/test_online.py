@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from wmtk.agent.load import load
-from wmtk.cli.online import _steps_of
 from wmtk.collecting import task_of
 from wmtk.datasets import Dataset, SequenceSampler, Source
 from wmtk.datasets.integrity.validate import validate
@@ -24,7 +23,7 @@ from wmtk.runs.replay import Replay, open_replay, replay_steps
 from wmtk.runs.run_directory import Run
 from wmtk.training.model_stage import train_model
 from wmtk.training.model_trainer import ModelTrainer
-from wmtk.training.online.initialization import require_data, require_updates
+from wmtk.training.online.initialization import require_data, require_updates, steps_of
 from wmtk.training.online.train import online
 from wmtk.training.policy_stage import train_policy
 from wmtk.training.policy_trainer import PolicyTrainer
@@ -365,7 +364,7 @@ def test_hints_fit_the_settings_and_work(config, steps, changes) -> None:
 def test_the_default_steps_are_enough_for_each_preset(preset) -> None:
     for changes in ({}, {"online.prefill": 123_456}):
         config = training_config(preset, overrides=changes)
-        steps = _steps_of(None, config.online)
+        steps = steps_of(None, config.online)
         assert require_updates(config, steps) > 1000
         assert steps <= max(20_000, 10 * config.online.prefill)
 

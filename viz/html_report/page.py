@@ -120,6 +120,6 @@ def write_report(path: Path, page: str) -> int:
         unfinished.unlink(missing_ok=True)
         raise WmtkError(
             f"{path} could not be written: {error.strerror or error}.",
-            "Choose another place with --out.",
+            "Choose another path.",
         ) from error
     return len(content)

@@ -335,7 +335,7 @@ def _setup_policy(
         resolved = _recorded_task(Run(run), task, env_options, trust_env)
     elif task is None:
         raise UsageError(
-            "No task given: pass a run directory or --task.", "Such as --task wmtk/Catch-v0."
+            "No task given: pass a run directory or a task.", "For example task='wmtk/Catch-v0'."
         )
     elif isinstance(task, str):
         resolved = task_of({}, task, env_options, trust_env=trust_env)

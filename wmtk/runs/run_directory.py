@@ -76,12 +76,12 @@ class Run:
         inside = next((p for p in path.parents if (p / "zarr.json").is_file()), None)
         if inside is not None:
             message = f"{path} lies in the dataset {inside}."
-            raise RunError(message, "Choose another --out, beside the dataset.")
+            raise RunError(message, "Choose another path, beside the dataset.")
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return
-        hint = "Pass --resume to go on with it, or choose another --out."
+        hint = "Pass resume=True to continue it, or choose another path."
         if not (path / "run.json").exists():
-            hint = "It is no run directory. Choose another --out."
+            hint = "It is not a run directory. Choose another path."
         raise RunError(f"{path} exists already.", hint)
 
     @property
@@ -161,4 +161,4 @@ def _not_a_run(path: Path) -> str:
     """What to do about a path that is not a run directory."""
     if (path / "zarr.json").is_file():
         return "It is a dataset. Give the run directory of a model that was trained on it."
-    return "Give the folder that a training command wrote to with --out."
+    return "Pass a run directory, which training functions and commands write."
