@@ -264,22 +264,11 @@ class _Repair:
             self.act(path, what, self.set_aside, path, f"log-{path.name}")
 
     def _rebuild_log(self) -> None:
-        """Write a snapshot before the old files are removed: a crash leaves a readable log."""
+        """Write a snapshot before the old files are set aside: a crash leaves a readable log."""
         old = [path for path in self.log.folder.iterdir() if path.name != "zarr.json"]
-        name = f"log-{self.state.version - 1:08d}"
-        copy = self.root / "tmp" / name
-        atomic.remove_tree(copy)
-        copy.mkdir()
+        self.state = self.log.write_snapshot(self.state)
         for path in old:
-            if path.is_file():
-                (copy / path.name).hardlink_to(path)
-            else:  # a folder or a pipe
-                path.rename(copy / path.name)
-        self.set_aside(copy, name)
-        self.state = self.log.snapshot(self.state)
-        for path in old:
-            path.unlink(missing_ok=True)
-        atomic.sync(self.log.folder)
+            self.set_aside(path, f"log-{path.name}")
 
     # --- parts that no version names ---
 

@@ -201,11 +201,8 @@ class CommitLog:
 
     def snapshot(self, state: DatasetState) -> DatasetState:
         """Write the state as a snapshot and delete records and snapshots that two others cover."""
-        on_disk = [name for name in state.removed if self._has_files(name)]
-        state = replace(state, removed=frozenset(on_disk))
-        document = atomic.with_checksum(Snapshot.of(state).model_dump())
+        state = self.write_snapshot(state)
         with atomic.translate_os_errors(self.root):
-            atomic.replace_file(self.snapshot_path(state.version), atomic.json_bytes(document))
             records, snapshots = self._listing()
             earlier = [version for version in snapshots if version < state.version]
             if earlier:
@@ -214,6 +211,15 @@ class CommitLog:
                         self.record_path(version).unlink(missing_ok=True)
                 for version in earlier[:-1]:
                     self.snapshot_path(version).unlink(missing_ok=True)
+        return state
+
+    def write_snapshot(self, state: DatasetState) -> DatasetState:
+        """Write the state as a snapshot; returns it without removed parts that are deleted."""
+        on_disk = [name for name in state.removed if self._has_files(name)]
+        state = replace(state, removed=frozenset(on_disk))
+        document = atomic.with_checksum(Snapshot.of(state).model_dump())
+        with atomic.translate_os_errors(self.root):
+            atomic.replace_file(self.snapshot_path(state.version), atomic.json_bytes(document))
         return state
 
 

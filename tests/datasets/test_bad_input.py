@@ -548,7 +548,7 @@ def test_a_link_as_long_as_the_file_it_replaces_is_not_followed(make_dataset, tm
 
 @pytest.mark.parametrize("folder", ["tmp", "trash"])
 def test_cleaning_up_never_leaves_the_dataset(make_dataset, tmp_path, folder) -> None:
-    """A linked folder, or a link in it, must not have a stranger's folders deleted."""
+    """Folders outside of the dataset that links point to are not deleted."""
     root = make_dataset([3]).path
     precious = tmp_path / "home" / "p00000009-00000000"
     precious.mkdir(parents=True)

@@ -177,7 +177,7 @@ def test_an_old_version_is_opened_by_number(make_dataset, make_episode) -> None:
     ]
 
 
-def test_a_version_that_was_evicted_since_says_so(make_dataset) -> None:
+def test_an_evicted_version_raises_evicted_error(make_dataset) -> None:
     dataset = make_dataset([10] * 5)
     dataset.evict(20)
     with pytest.raises(EvictedError, match="parts of version 4"):

@@ -77,7 +77,7 @@ def test_episodes(expected) -> None:
             assert episode.provenance.extra == {"note": "λ, 世界"}
 
 
-def test_every_row_is_what_the_script_says(golden) -> None:
+def test_every_row_has_the_value_of_the_script(golden) -> None:
     with Dataset.open(ROOT) as dataset:
         assert dataset.schema == golden.SCHEMA
         for number, episode in zip(dataset.episodes.episode.tolist(), dataset, strict=True):

@@ -85,7 +85,7 @@ def test_episodes_or_steps_are_drawn_uniformly(make_dataset) -> None:
     assert draws["steps"] == pytest.approx(0.9, abs=0.03)
 
 
-def test_the_end_of_an_episode_is_seen_as_often_as_clipping_says(make_dataset) -> None:
+def test_the_end_of_an_episode_is_drawn_as_often_as_clipping_implies(make_dataset) -> None:
     dataset = make_dataset([99])  # 100 rows; L = 20: starts 80 to 99 are clipped to 80
     sampler = SequenceSampler(dataset, batch_size=1000, length=20)
     start = np.concatenate([sampler.sample(s).start for s in range(5)])
@@ -118,7 +118,7 @@ def test_a_selection_is_all_that_is_drawn(make_dataset) -> None:
     assert seen[0] | seen[1] == {0, 1, 2, 3}
 
 
-def test_info_is_read_when_asked_for(make_dataset) -> None:
+def test_info_is_read_when_requested(make_dataset) -> None:
     dataset = make_dataset([20])
     assert SequenceSampler(dataset, batch_size=2, length=5).sample().info == {}
     batch = SequenceSampler(dataset, batch_size=2, length=5, info=["ball"]).sample()
@@ -188,7 +188,7 @@ def test_parts_are_opened_by_others_while_a_sampler_is_refreshed(
     assert sampler.sample().versions == (2,)
 
 
-def test_a_failure_in_a_background_thread_reaches_the_caller(make_dataset) -> None:
+def test_an_error_in_a_background_thread_reaches_the_caller(make_dataset) -> None:
     dataset = make_dataset([30])
     for file in dataset.path.glob("parts/*/obs/image/c*"):
         file.write_bytes(b"")

@@ -120,7 +120,7 @@ def test_missing_and_damaged_log_records(root):
     assert {e.path.name for e in errors} == {"00000002.json", "00000004.json"}
 
 
-def test_gaps_are_told_as_ranges(make_dataset):
+def test_gaps_are_reported_as_ranges(make_dataset):
     with make_dataset([5] * 8) as dataset:
         for version in (3, 4, 5):
             (dataset.path / "log" / f"{version:08d}.json").unlink()
@@ -196,7 +196,7 @@ def test_what_is_not_a_dataset(tmp_path):
         validate(tmp_path)
 
 
-def test_leftovers_and_strangers_are_warnings(root):
+def test_leftovers_and_foreign_files_are_warnings(root):
     part = files_of(root, "parts/p*")[0]
     shutil.copytree(part, root / "tmp" / "p00000099-00000000")
     shutil.copytree(part, root / "trash" / "p00000098-00000000")
@@ -264,7 +264,7 @@ def test_progress(root):
     assert seen[-1] == (100, 100)
 
 
-def test_stored_values_beyond_their_bounds_are_told_and_kept(tmp_path):
+def test_stored_values_beyond_their_bounds_are_warnings(tmp_path):
     """Datasets of older versions have them: they are read, merged and repaired as they are."""
     schema = Schema(
         obs={"state": ArraySpec("box", (1,), "float32", -1, 1)},

@@ -105,13 +105,13 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @pytest.fixture
 def finish() -> Callable[..., list[str]]:
-    """Wait for a task that must succeed; returns what it told."""
+    """Wait for a task that must succeed; returns the words that it printed."""
 
     def wait(process: subprocess.Popen[str], timeout: float = 60) -> list[str]:
-        told, errors = process.communicate(timeout=timeout)
+        output, errors = process.communicate(timeout=timeout)
         assert process.returncode == 0, errors
         assert "put off" not in errors, errors
-        return told.split()
+        return output.split()
 
     return wait
 

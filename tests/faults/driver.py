@@ -26,7 +26,7 @@ from wmtk.errors import EvictedError
 from wmtk.spaces import ArraySpec
 
 Acknowledge = Callable[[str], None]
-STEPS = 4  # of every episode, unless told otherwise
+STEPS = 4  # of every episode, by default
 SCHEMA = Schema(
     obs={
         "image": ArraySpec("box", (8, 8, 1), "uint8", 0, 255),

@@ -53,7 +53,7 @@ def files_of(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_file())
 
 
-def is_told(error: DatasetError, damaged: Path, root: Path) -> bool:
+def names_file(error: DatasetError, damaged: Path, root: Path) -> bool:
     """Whether the error leads to the damaged file: by its name, its part or its folder."""
     text = str(error)
     inner = damaged.relative_to(root).parts
@@ -65,13 +65,13 @@ def is_told(error: DatasetError, damaged: Path, root: Path) -> bool:
 
 def expect_truth_or_error(read_all, root: Path, damaged: Path, expected: list[int]) -> str:
     """Read a damaged dataset; returns "error" or "truth"."""
-    told = None
+    raised = None
     try:
         assert read_all(root) == expected
     except DatasetError as error:
-        told = error
-    assert told is None or is_told(told, damaged, root), (damaged, str(told))
-    return "truth" if told is None else "error"
+        raised = error
+    assert raised is None or names_file(raised, damaged, root), (damaged, str(raised))
+    return "truth" if raised is None else "error"
 
 
 def flips(data: bytes, offsets: list[int]) -> Iterator[bytes]:
@@ -167,7 +167,7 @@ def test_deleted_folders(root, read_all, tmp_path) -> None:
         else:
             with pytest.raises(DatasetError) as caught:
                 read_all(root)
-            assert is_told(caught.value, folder / "x", root) or folder.name in str(caught.value)
+            assert names_file(caught.value, folder / "x", root) or folder.name in str(caught.value)
         (tmp_path / "aside").rename(folder)
     assert read_all(root) == NUMBERS
 
@@ -194,16 +194,16 @@ def test_a_partial_copy_is_refused_with_what_is_missing(root, read_all, tmp_path
         for file in dropped:
             file.unlink()
         inner = {file.relative_to(copied) for file in dropped}
-        found, told = None, None
+        numbers, raised = None, None
         try:
-            found = read_all(copied)
+            numbers = read_all(copied)
         except DatasetError as error:
-            told = error
-        if told is not None:
-            assert any(is_told(told, file, copied) for file in dropped), str(told)
+            raised = error
+        if raised is not None:
+            assert any(names_file(raised, file, copied) for file in dropped), str(raised)
             fired += 1
         else:
-            assert found == (NUMBERS[:5] if newest in inner else NUMBERS)
+            assert numbers == (NUMBERS[:5] if newest in inner else NUMBERS)
             needless = {path for path in inner if path.parent.name == "log"} - {newest}
             assert validate(copied).problems or inner <= needless
         shutil.rmtree(copied)

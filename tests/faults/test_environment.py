@@ -77,7 +77,7 @@ def unprivileged() -> Iterator[None]:
 
 
 def test_read_only_permissions(root, driver) -> None:
-    read_in_every_way(root, driver)  # nothing is left to import, which nobody may not
+    read_in_every_way(root, driver)  # everything is imported before the user changes
     folders = [root, *[path for path in root.rglob("*") if path.is_dir()]]
     for folder in folders:
         folder.chmod(0o555)

@@ -139,7 +139,7 @@ def attempts(root: Path, driver: Any) -> dict[str, Callable[[], Any]]:
 
 
 def judge(root: Path, driver: Any, truth: dict[str, Any]) -> dict[str, str]:
-    """What came of everything; fails where it is neither the truth nor an error of wmtk's."""
+    """The outcome of each attempt: true data or a WmtkError; anything else fails."""
     outcomes = {}
     for name, attempt in attempts(root, driver).items():
         try:
@@ -163,7 +163,9 @@ def repair_and_check(root: Path, driver: Any) -> None:
     true = [driver.episode(number).id for number in NUMBERS]
     assert set(found) <= set(true), "an episode that never was"
     missing = [name for name in true if name not in found]
-    assert len(missing) <= len(report.lost), "repair: lost without a word"  # forged ids are told
+    assert len(missing) <= len(report.lost), (
+        "repair: lost without a report"
+    )  # forged ids are reported
     assert not validate(root).errors, validate(root).errors
 
 

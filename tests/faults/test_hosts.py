@@ -78,9 +78,9 @@ def test_writers_that_are_blind_to_each_other_lose_nothing(
         process.stdin.flush()
     acknowledged: list[int] = []
     for process in writers:
-        told, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
-        acknowledged += map(int, told.split())
+        acknowledged += map(int, output.split())
     assert len(acknowledged) == 80
     assert set(numbers_in(root)) == {0, *acknowledged}
     assert not validate(root).errors

@@ -31,7 +31,7 @@ def history(make_dataset, driver) -> Path:
     return root
 
 
-def test_a_kill_fires_at_the_call_that_was_asked_for(history, tracer, numbers_in) -> None:
+def test_a_kill_happens_at_the_requested_call(history, tracer, numbers_in) -> None:
     outcome = tracer.kill("append", history, "rename", 1)
     assert outcome == (True, [])
     assert numbers_in(history) == OLD[1:]
@@ -150,9 +150,9 @@ def test_kills_at_random_moments(make_dataset, driver, start, numbers_in) -> Non
         time.sleep(rng.uniform(0, 0.6))
         for writer in writers:
             writer.kill()
-            told, errors = writer.communicate()
+            output, errors = writer.communicate()
             assert writer.returncode == -9, errors
-            acknowledged += [int(line) for line in told.split()]
+            acknowledged += [int(line) for line in output.split()]
         _, errors = reader.communicate(timeout=20)
         assert reader.returncode == 0, errors
         found = numbers_in(root)

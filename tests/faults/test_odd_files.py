@@ -99,8 +99,8 @@ def test_a_dataset_with_an_odd_file(make_dataset, name, kind) -> None:
         try:
             attempt()
         except WmtkError as error:
-            told = error
-            assert str(root) in told.message
+            raised = error
+            assert str(root) in raised.message
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "loop", "link"])

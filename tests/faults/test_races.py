@@ -219,15 +219,15 @@ def test_two_writers_and_a_reader_with_eviction_and_compaction(
     root = make_dataset([0, 1], capacity=capacity * driver.STEPS)
     writers = [start("write", root, 1000 * (k + 1), count) for k in range(2)]
     readers = [start("read", root, 0, 8), start("follow", root, 60, 0)]
-    told = [finish(writer, timeout=120) for writer in writers]
-    assert [len(numbers) for numbers in told] == [count, count]
+    printed = [finish(writer, timeout=120) for writer in writers]
+    assert [len(numbers) for numbers in printed] == [count, count]
     episodes, batches, evicted = map(int, finish(readers[0], timeout=60))
     assert episodes > 20
     assert batches > 3
     _logger.info("read: %s", [episodes, batches, evicted])
     assert int(finish(readers[1], timeout=120)[0]) > 0
     found = numbers_in(root)
-    acknowledged = [[int(number) for number in numbers] for numbers in told]
+    acknowledged = [[int(number) for number in numbers] for numbers in printed]
     for mine in acknowledged:
         kept = [number for number in found if number in mine]
         assert kept == mine[count - len(kept) :]  # the oldest went, the rest is in order
