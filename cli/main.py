@@ -227,8 +227,8 @@ def _with_options(hint: str, command: str) -> str:
     return HINTED.sub(option, hint)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"wmtk {wmtk.__version__}")
         raise typer.Exit
 

@@ -237,8 +237,8 @@ def _draw(path: Path, comparison: Comparison, agent: str) -> None:
 
     subject = comparison.agent(agent)
     panels = [
-        ScoreComparison(f"{found.agent} vs {found.other}", found.games, found.values)
-        for found in differences(comparison, subject)
+        ScoreComparison(f"{each.agent} vs {each.other}", each.games, each.values)
+        for each in differences(comparison, subject)
     ]
     games = human_count(len(comparison.games), "game")
     figure = difference_figure(panels, title=f"{subject.name}, game by game", caption=f"{games}.")

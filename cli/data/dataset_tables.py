@@ -1,4 +1,4 @@
-"""How the results of `wmtk data` look on a terminal."""
+"""Tables of the results of `wmtk data`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STYLES = {"error": "bold red", "warning": "yellow"}
 
 @dataclass(frozen=True)
 class Listed:
-    """A row of `wmtk data list`; `problem` is why a dataset cannot be opened."""
+    """A row of `wmtk data list`; `problem` is the error of a dataset that cannot be opened."""
 
     path: Path
     env: str = ""
@@ -40,7 +40,7 @@ class Listed:
 
 
 def number(value: float) -> str:
-    """Four digits, and no more than are needed: 12.34, 1,234, 0.001234."""
+    """A number with four significant digits: 12.34, 1,234, 0.001234."""
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
@@ -105,21 +105,21 @@ def _spread(spread: Statistics) -> str:
 
 
 def sparkline(counts: Sequence[int]) -> str:
-    """A histogram in one line; an empty interval stays empty."""
+    """A histogram as a line of bars, with a blank for an empty bin."""
     top = max(counts)
     return "".join(BARS[(count * 7 + top - 1) // top] if count else " " for count in counts)
 
 
 def _settings(env: Mapping[str, Any]) -> str:
-    """All but the names of the task and what is not set."""
-    shown = []
+    """The settings that have a value, without the names of the task."""
+    texts = []
     for key, value in env.items():
         if key in {"task", "id", "env_id"} or value in (None, "", {}, []):
             continue
         if isinstance(value, Mapping):
             value = "(" + ", ".join(f"{name} {item}" for name, item in value.items()) + ")"
-        shown.append(f"{key}={value}")
-    return ", ".join(shown)
+        texts.append(f"{key}={value}")
+    return ", ".join(texts)
 
 
 def _arrays(summary: Summary) -> Table:
@@ -164,7 +164,7 @@ def render_tags(tags: Sequence[TagSummary]) -> RenderableType:
 
 def render_list(rows: Sequence[Listed], folder: Path) -> RenderableType:
     if not rows:
-        return Text("No datasets here.")
+        return Text("No datasets.")
     numbers = ("episodes", "steps", "return", "size", "tags")
     table = _grid("dataset", "task", *numbers, right=numbers)
     for row in rows:
@@ -181,7 +181,7 @@ def render_list(rows: Sequence[Listed], folder: Path) -> RenderableType:
             human_count(len(row.tags)),
         )
     if any(row.problem for row in rows):
-        return Group(table, "", Text("wmtk data validate DATASET tells what is damaged."))
+        return Group(table, "", Text("`wmtk data validate DATASET` reports the damage."))
     return table
 
 
@@ -199,12 +199,12 @@ def render_validation(report: ValidationReport) -> RenderableType:
         human_bytes(report.bytes),
     ]
     checked = f"{', '.join(counts)}: {how} checked at version {report.version}."
-    found = [
+    totals = [
         human_count(len(problems), noun)
         for noun, problems in (("error", report.errors), ("warning", report.warnings))
         if problems
     ]
-    verdict = " and ".join(found) if found else "No problems"
+    verdict = " and ".join(totals) if totals else "No problems"
     if lines:
         lines.append("")
     return Group(*lines, Text(checked), Text(f"{verdict}.", "red" if report.errors else "green"))
@@ -217,10 +217,10 @@ def render_repair(report: RepairReport) -> RenderableType:
     for action in report.actions:
         lines += [Text(_relative(action.path, report.path)), Text(f"  {action.what}", "dim")]
         if action.lost:
-            shown = ", ".join(action.lost[:SHOWN_IDS])
+            ids = ", ".join(action.lost[:SHOWN_IDS])
             more = len(action.lost) - SHOWN_IDS
             tail = f" and {human_count(more)} more" if more > 0 else ""
-            lines.append(Text(f"  lost: {shown}{tail}", "red"))
+            lines.append(Text(f"  lost: {ids}{tail}", "red"))
     done = "would be made" if report.dry_run else "made"
     total = f"{human_count(len(report.actions), 'repair')} {done}"
     lost = human_count(len(report.lost), "episode") if report.lost else "no episode"
