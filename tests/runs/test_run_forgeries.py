@@ -24,7 +24,7 @@ from wmtk.datasets import Dataset, Source
 from wmtk.datasets.storage import atomic
 from wmtk.envs import resolve
 from wmtk.errors import WmtkError
-from wmtk.runs.config_file import sealed
+from wmtk.runs.config_file import with_checksum
 from wmtk.runs.listing import list_runs
 from wmtk.training.model_stage import train_model
 from wmtk.training.online.train import online
@@ -94,7 +94,7 @@ def spoil(run: Path, rng: random.Random, mutations: Any) -> tuple[Path, str]:
         return path, forge_tensors(path, rng)
     if path.suffix == ".yaml":
         document, what = mutations.mutated(yaml.safe_load(path.read_bytes()), rng)
-        path.write_bytes(sealed(json.dumps(document).encode()))  # which is YAML too
+        path.write_bytes(with_checksum(json.dumps(document).encode()))  # which is YAML too
     elif path.suffix == ".jsonl":
         lines = path.read_text().splitlines()
         number = rng.randrange(len(lines))

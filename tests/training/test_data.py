@@ -81,7 +81,7 @@ def test_data_whose_version_is_gone_is_refused(make_dataset, config, tmp_path) -
     train_model([Source(data)], tmp_path / "run", config, updates=2)
     with Dataset.open(data.path, "a") as growing:
         growing.evict(13)
-    with pytest.raises(RunError, match=r"has no version \d+ any more"):
+    with pytest.raises(RunError, match=r"no longer has version \d+"):
         train_model(
             [Source(Dataset.open(data.path))], tmp_path / "run", config, updates=4, resume=True
         )

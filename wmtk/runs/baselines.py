@@ -1,4 +1,4 @@
-"""What a run's returns are measured by: random play, its data, and the task's threshold.
+"""Baselines of a run: the returns of random play and of its data, and the task's threshold.
 
 They are stored in `baselines.json` of the run directory, so that random play is measured once.
 """
@@ -33,10 +33,10 @@ from wmtk.scores import (
 )
 
 FILE = "baselines.json"
-EPISODES = 10  # of random play, where it has to be measured
-ENOUGH = 2  # random episodes in the data, from which on none are played
-MOST = 100  # random episodes of the data that are looked at
-RESAMPLES = 1000  # there may be many episodes
+PLAYED_EPISODES = 10  # of random play, if its return has to be measured
+MIN_RANDOM_EPISODES = 2  # in the data: with fewer, random play is measured
+MAX_RANDOM_EPISODES = 100  # of the data that count
+RESAMPLES = 1000  # of the bootstrap
 
 
 class Mean(RunDocument):
@@ -65,16 +65,16 @@ class BaselinesFile(RunDocument):
 
 
 def read_baselines(folder: Path) -> Baselines | None:
-    """What was stored in a run directory, if anything."""
+    """The baselines of a run directory; None if none are stored."""
     path = folder / FILE
     return BaselinesFile.open(path)[0].value() if os.path.lexists(path) else None
 
 
 def store_baselines(run: Run, sources: Sequence[Source], playing: EnvSetup | None) -> None:
-    """Measure what is not stored yet; the data is summarized again, since it may have grown.
+    """Store the baselines of a run; random play is measured only if it is not stored yet.
 
-    Random play is taken from what is published of the task, else from the random episodes of the
-    data, else a few episodes of the task are played, if there is one.
+    Its return is the published one of the task, else that of the random episodes of the data, else
+    that of a few episodes which are played if `playing` is given.
     """
     stored = read_baselines(run.path)
     random = stored.random if stored else None
@@ -82,9 +82,9 @@ def store_baselines(run: Run, sources: Sequence[Source], playing: EnvSetup | Non
         random = _random(sources, playing)
     returns = np.concatenate([source.table().total_reward for source in sources])
     threshold = reward_threshold(playing.task) if playing else None
-    found = Baselines(random, _mean(returns), threshold, longest_episode(sources))
+    baselines = Baselines(random, _mean(returns), threshold, longest_episode(sources))
     with atomic.translate_os_errors(run.path):
-        document = atomic.with_checksum(dataclasses.asdict(found))
+        document = atomic.with_checksum(dataclasses.asdict(baselines))
         atomic.replace_file(run.path / FILE, atomic.json_bytes(document))
 
 
@@ -92,8 +92,12 @@ def _random(sources: Sequence[Source], playing: EnvSetup | None) -> MeanReturn |
     known = known_returns(playing.task) if playing else {}
     if known:
         return MeanReturn(known["random"])
-    returns = [x for source in sources for x in islice(_random_episodes(source.dataset), MOST)]
-    if len(returns) >= ENOUGH or playing is None:
+    returns = [
+        x
+        for source in sources
+        for x in islice(_random_episodes(source.dataset), MAX_RANDOM_EPISODES)
+    ]
+    if len(returns) >= MIN_RANDOM_EPISODES or playing is None:
         return _mean(returns)
     try:
         return _mean(_play(playing.with_limit_of(sources)))
@@ -103,7 +107,7 @@ def _random(sources: Sequence[Source], playing: EnvSetup | None) -> MeanReturn |
 
 
 def _random_episodes(dataset: Dataset) -> Iterator[float]:
-    """The returns of all random episodes, whatever is selected for training."""
+    """The returns of all random episodes, also of those not selected for training."""
     for record in dataset.describe():
         if record["provenance"].get("policy") == RandomPolicy.name:
             yield float(record["return"])
@@ -119,9 +123,9 @@ def _play(playing: EnvSetup) -> Sequence[float]:
     report = evaluate_policy(
         playing.task,
         RandomPolicy(schema.action, [playing.seed, EVALUATION]),
-        episodes=EPISODES,
+        episodes=PLAYED_EPISODES,
         seed=playing.seed,
-        envs=EPISODES,
+        envs=PLAYED_EPISODES,
         workers=playing.workers,
         timeout=playing.timeout,
         schema=schema,
@@ -129,7 +133,9 @@ def _play(playing: EnvSetup) -> Sequence[float]:
         on_progress=stop,
         on_message=playing.on_message,
     )
-    return () if report.interrupted else report.returns  # the first to end are the short ones
+    return (
+        () if report.interrupted else report.returns
+    )  # the first episodes to end are the short ones
 
 
 def _mean(returns: Any) -> MeanReturn | None:
@@ -142,21 +148,21 @@ def _mean(returns: Any) -> MeanReturn | None:
 
 
 def last_evaluation(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The newest report of episodes that were played to test a policy."""
-    tests = [report for report in reports if report.get("eval/return") is not None]
-    return tests[-1] if tests else None
+    """The newest evaluation among the lines of metrics.jsonl."""
+    evaluations = [report for report in reports if report.get("eval/return") is not None]
+    return evaluations[-1] if evaluations else None
 
 
 def compare_run(run: Run) -> ReturnComparison | None:
-    """The last test of a run beside its baselines; for a world model, the mean of its data."""
+    """The last evaluation of a run beside its baselines; for a world model, its data's return."""
     baselines = read_baselines(run.path) or Baselines()
     if run.kind == "model":
         if baselines.data is None:
             return None
         return compare_return(baselines.data, dataclasses.replace(baselines, data=None))
-    test = last_evaluation(read_metrics(run.path))
-    if test is None:
+    report = last_evaluation(read_metrics(run.path))
+    if report is None:
         return None
-    low, high = (test.get(f"eval/return_{name}") for name in ("low", "high"))
-    result = MeanReturn(test["eval/return"], low, high, test.get("eval/episodes"))
+    low, high = (report.get(f"eval/return_{name}") for name in ("low", "high"))
+    result = MeanReturn(report["eval/return"], low, high, report.get("eval/episodes"))
     return compare_return(result, baselines)

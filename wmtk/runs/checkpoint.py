@@ -1,9 +1,9 @@
-"""Checkpoints: whole or not there at all, verified when read, and nothing that can run code.
+"""Checkpoints: written atomically, verified when read, in formats that contain no code.
 
 checkpoints/
   00001000/tensors.safetensors   weights, optimizer moments, random-number states
   00001000/state.json            everything else, and the SHA-256 of the tensors
-  00001000-1/                    the same update, saved again with something else
+  00001000-1/                    the same update, saved again with other content
   latest, best                   text files with the name of a checkpoint
 """
 
@@ -38,12 +38,12 @@ _NUMBER = re.compile(r"[0-9]{1,15}")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved at a step."""
+    """Tensors and state after `step` updates."""
 
     step: int
     tensors: Mapping[str, Tensor]
     state: Mapping[str, Any]
-    hash: str  # of the tensors: names the weights in the provenance of what they make
+    hash: str  # SHA-256 of the tensors: identifies the weights in provenance
     path: Path  # of its tensors
 
     __repr__ = brief_repr
@@ -64,16 +64,16 @@ class Checkpoints:
         *,
         best: bool = False,
     ) -> str:
-        """Write a checkpoint, then point to it; returns the hash of its tensors.
+        """Write a checkpoint, then the pointers to it; returns the hash of its tensors.
 
-        At every moment `latest` names a whole checkpoint: one of the same step is never replaced,
-        the new one gets a name of its own. A checkpoint that is there already is kept.
+        `latest` names a whole checkpoint at all times: a second checkpoint of a step gets a name of
+        its own. Saving the same content twice writes it once.
         """
         data, document, digest = _content(step, tensors, state)
         with atomic.translate_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             before = [name for name in self.names() if _step(name) == step]
-            name = next((name for name in before if self._holds(name, document)), None)
+            name = next((name for name in before if self._contains(name, document)), None)
             if name is None:
                 name = self._next_name(step, before)
                 self._write(name, data, document)
@@ -88,8 +88,8 @@ class Checkpoints:
         self._prune()
         return digest
 
-    def _holds(self, name: str, document: bytes) -> bool:
-        """Whether a checkpoint is whole and has this document."""
+    def _contains(self, name: str, document: bytes) -> bool:
+        """Whether a checkpoint is whole and has this state.json."""
         folder = self.folder / name
         try:
             same = read_file(folder / "state.json", limit=MAX_STATE_BYTES) == document
@@ -114,7 +114,7 @@ class Checkpoints:
             atomic.sync(staging)
             staging.rename(self.folder / name)
         except BaseException:
-            atomic.remove_tree(staging)  # a full disk needs the room
+            atomic.remove_tree(staging)  # frees the space on a full disk
             raise
         atomic.sync(self.folder)
 
@@ -140,7 +140,7 @@ class Checkpoints:
                 former.rename(self.folder / name)
 
     def names(self) -> list[str]:
-        """The names of all checkpoints, by step; of those of one step, the newest is the last."""
+        """The names of all checkpoints, sorted by step, and within a step by age."""
         try:
             names = os.listdir(self.folder)
         except OSError:
@@ -148,23 +148,23 @@ class Checkpoints:
         return sorted((name for name in names if _NAME.fullmatch(name)), key=_order)
 
     def steps(self) -> list[int]:
-        """The updates that there are checkpoints of."""
+        """The updates at which checkpoints were saved."""
         return sorted({_step(name) for name in self.names()})
 
     def remove_unfinished(self) -> None:
-        """Delete what a kill left. For the one process that writes to the run."""
+        """Delete unfinished files of killed processes; only for the process that holds the lock."""
         for unfinished in self.folder.glob(".*.tmp"):
             atomic.remove_tree(unfinished)
         atomic.remove_staged(self.folder)
 
     def _prune(self) -> None:
-        """Delete all but the newest few and those that a pointer names, and what a kill left."""
+        """Delete all checkpoints but the newest few and those that a pointer names."""
         newest = {_step(name): name for name in self.names()}
         wanted = {newest[step] for step in sorted(newest)[-self.keep :]}
         wanted |= {name for which in POINTERS if (name := self.pointer(which)) is not None}
         for name in self.names():
             if name not in wanted:
-                # Under another name at once: what is half deleted is no checkpoint.
+                # Rename first: a partly deleted folder must not look like a checkpoint.
                 unfinished = self.folder / f".{name}.tmp"
                 atomic.remove_tree(unfinished)
                 (self.folder / name).rename(unfinished)
@@ -176,14 +176,16 @@ class Checkpoints:
         """The checkpoint that `latest` or `best` names; None before there is one."""
         path = self.folder / which
         if not os.path.lexists(path):
-            # A kill between the first checkpoint and the pointer to it.
+            # The process was killed between the first checkpoint and the pointer to it.
             return self.names()[-1] if which == "latest" and self.names() else None
         try:
             target = read_file(path, limit=100).decode("ascii", "replace").strip()
         except RunError as error:
-            raise CheckpointError(error.message, self._way_out(which)) from error
+            raise CheckpointError(error.message, self._recovery_hint(which)) from error
         if not _NAME.fullmatch(target):
-            raise CheckpointError(f"{path} names no checkpoint: {target!r}.", self._way_out(which))
+            raise CheckpointError(
+                f"{path} does not name a checkpoint: {target!r}.", self._recovery_hint(which)
+            )
         return target
 
     def step_of(self, which: str) -> int | None:
@@ -200,7 +202,8 @@ class Checkpoints:
             name = self.pointer(which) if which in POINTERS else None
             if name is not None and not (self.folder / name).is_dir():
                 raise CheckpointError(
-                    f"{self.folder / which} names {name}, which is missing.", self._way_out(which)
+                    f"{self.folder / which} names {name}, which is missing.",
+                    self._recovery_hint(which),
                 )
         if name is None:
             known = ", ".join(map(str, self.steps())) or "none"
@@ -210,17 +213,17 @@ class Checkpoints:
         return name
 
     def document(self, which: str = "latest") -> dict[str, Any]:
-        """What a checkpoint holds besides tensors: step, state, and the hash of the tensors."""
+        """The content of state.json: step, state, and the hash of the tensors."""
         name = self._name(which)
         try:
             return self._document(name)
         except CheckpointError as error:
-            raise CheckpointError(error.message, self._way_out(which, name)) from error
+            raise CheckpointError(error.message, self._recovery_hint(which, name)) from error
 
     def training_state(self, which: str = "latest") -> TrainingState:
-        """What a checkpoint of a training remembers."""
+        """The state of training in a checkpoint."""
         path = self.folder / self._name(which) / "state.json"
-        return TrainingState.read(self.document(which)["state"], path, self._way_out(which))
+        return TrainingState.read(self.document(which)["state"], path, self._recovery_hint(which))
 
     def shapes(self, which: str = "latest") -> dict[str, tuple[int, ...]]:
         """The shapes of a checkpoint's tensors, by name, without reading the tensors."""
@@ -228,7 +231,7 @@ class Checkpoints:
         try:
             return tensor_file.read_shapes(self.folder / name / TENSORS)
         except CheckpointError as error:
-            raise CheckpointError(error.message, self._way_out(which, name)) from error
+            raise CheckpointError(error.message, self._recovery_hint(which, name)) from error
 
     def load(self, which: str = "latest") -> Checkpoint:
         """Read a checkpoint by pointer or by step, refusing one that is damaged."""
@@ -236,7 +239,7 @@ class Checkpoints:
         try:
             return self.load_name(name)
         except CheckpointError as error:
-            raise CheckpointError(error.message, self._way_out(which, name)) from error
+            raise CheckpointError(error.message, self._recovery_hint(which, name)) from error
 
     def load_name(self, name: str) -> Checkpoint:
         """Read a checkpoint by its name, refusing one that is damaged."""
@@ -263,10 +266,10 @@ class Checkpoints:
         document = self._document(name)
         tensor_file.verify(self.folder / name / TENSORS, **self._expected(document))
 
-    def _way_out(self, which: str, damaged: str | None = None) -> str:
-        """What to do about a checkpoint that cannot be read."""
+    def _recovery_hint(self, which: str, damaged: str | None = None) -> str:
+        """The hint for a checkpoint that cannot be read."""
         if which == "best":
-            return f"Take another one, such as latest. To forget it: rm {self._quoted('best')}"
+            return f"Use another one, such as latest. To remove it: rm {self._quoted('best')}"
         for name in reversed(self.names()):
             if name == damaged:
                 continue
@@ -275,8 +278,8 @@ class Checkpoints:
             except CheckpointError:
                 continue
             if which == "latest":
-                return f"Go back to another one: echo {name} > {self._quoted('latest')}"
-            return f"Take another one, such as {_step(name)}."
+                return f"Return to another one: echo {name} > {self._quoted('latest')}"
+            return f"Use another one, such as {_step(name)}."
         return (
             f"No whole checkpoint is left. To train from the beginning: rm -r "
             f"{shlex.quote(str(self.folder))}, and resume."

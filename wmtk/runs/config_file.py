@@ -1,6 +1,6 @@
 """config.yaml: the settings of a run, with a checksum in its first line.
 
-The checksum is in the file itself, so that settings and checksum change in one step.
+The checksum is in the file itself, so that settings and checksum change atomically.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _ADVICE = b": change settings with --resume --set NAME=VALUE, not in this file\n
 
 def dump_config(config: TrainingConfig) -> bytes:
     """The content of config.yaml."""
-    return sealed(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False).encode())
+    return with_checksum(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False).encode())
 
 
-def sealed(body: bytes) -> bytes:
+def with_checksum(body: bytes) -> bytes:
     """The content of config.yaml with its checksum in the first line."""
     return _SEAL + hashlib.sha256(body).hexdigest().encode() + _ADVICE + body
 
@@ -41,7 +41,7 @@ def read_settings(path: Path, *, has_checksum: bool) -> dict[str, Any]:
     """The settings in a file as plain data, not validated."""
     data = read_file(path)
     start, _, body = data.partition(b"\n")
-    if (has_checksum or start.startswith(_SEAL)) and data != sealed(body):
+    if (has_checksum or start.startswith(_SEAL)) and data != with_checksum(body):
         raise RunError(
             f"{path} was edited: its checksum is wrong.",
             "Undo the edit, or restore the file from a copy of the run directory. To train on "

@@ -1,4 +1,4 @@
-"""What a run remembers of its data, so that it goes on with the same."""
+"""The data of a run as it is recorded in run.json, and checked when the run is resumed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wmtk.runs.run_directory import Run
 
 
 def identity(source: Source) -> dict[str, Any]:
-    """Which episodes of which version of a dataset, and how often they are drawn."""
+    """The record of a source: dataset, version, weight, and a hash of its selected episodes."""
     table = source.table()
     return {
         "path": atomic.portable_path(source.dataset.path),
@@ -30,7 +30,7 @@ def identity(source: Source) -> dict[str, Any]:
 
 
 def restore_sources(run: Run, sources: Sequence[Source]) -> list[Source]:
-    """The sources at the versions that a run began with; other data is refused."""
+    """The sources at the versions that a run was started with; other data is refused."""
     schema, _ = spaces_of(run)
     for source in sources:
         names = f"The model of {run.path} and {source.dataset.path}"
@@ -39,7 +39,7 @@ def restore_sources(run: Run, sources: Sequence[Source]) -> list[Source]:
     if [item["id"] for item in recorded] != [source.dataset.id for source in sources]:
         raise _other_data(run, "datasets", recorded, sources)
     opened = [
-        _back(source, item["version"]) for source, item in zip(sources, recorded, strict=True)
+        _at_version(source, item["version"]) for source, item in zip(sources, recorded, strict=True)
     ]
     for source, item in zip(opened, recorded, strict=True):
         now = identity(source)
@@ -50,21 +50,21 @@ def restore_sources(run: Run, sources: Sequence[Source]) -> list[Source]:
 
 
 def pin_version(source: Source) -> Source:
-    """The source as it is now, whatever becomes of its dataset."""
+    """The source with its dataset fixed at the present version."""
     dataset = source.dataset
     return replace(source, dataset=Dataset.open(dataset.path, version=dataset.version))
 
 
-def _back(source: Source, version: int) -> Source:
-    """The source as it was: a dataset that has grown since is read at its earlier version."""
+def _at_version(source: Source, version: int) -> Source:
+    """The source with its dataset at an earlier version."""
     if source.dataset.version == version:
         return source
     try:
         return replace(source, dataset=Dataset.open(source.dataset.path, version=version))
     except DatasetError as error:
         raise RunError(
-            f"{source.dataset.path} has no version {version} any more, with which the run began.",
-            "Start a new run. A tag keeps a version for good: wmtk data tag.",
+            f"{source.dataset.path} no longer has version {version}, with which the run was started.",
+            "Start a new run. A tag keeps a version: wmtk data tag.",
         ) from error
 
 

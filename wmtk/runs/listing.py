@@ -1,4 +1,4 @@
-"""The runs under a folder, each in a line: what it is, how far, and how good."""
+"""Summaries of all runs under a folder: state, progress and scores."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from pathlib import Path
 from typing import Any
 
 from wmtk.datasets.storage import atomic
-from wmtk.errors import WmtkError
+from wmtk.errors import FormerRunError, WmtkError
 from wmtk.runs.baselines import compare_run
 from wmtk.runs.metrics_log import read_metrics
 from wmtk.runs.replay import replay_steps
 from wmtk.runs.run_directory import Run
 
-INSIDE = {"checkpoints", "tensorboard", "images", "videos", "report"}  # of a run: nothing below
+SKIPPED = {"checkpoints", "tensorboard", "images", "videos", "report"}  # folders inside of a run
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a run directory says of itself."""
+    """The summary of a run directory."""
 
     path: Path
     kind: str
-    state: str  # running, finished, stopped, begun (no checkpoint yet) or damaged
+    state: str  # running, finished, stopped, begun (no checkpoint yet), outdated or damaged
     task: str
     updates: int
-    steps: int | None  # agent steps that it played; None if it plays none
-    last: float | None  # the mean return of its last test, or the last held-out loss
+    steps: int | None  # agent steps of online runs; None for the others
+    last: float | None  # mean return of the last evaluation, or the last held-out loss
     best: float | None  # of the checkpoint `best`: the confirmed mean return, or the lowest loss
-    measure: str  # what these are: "return", "loss" or nothing
+    measure: str  # of `last` and `best`: "return", "loss" or ""
     created: str
-    comparison: Mapping[str, Any] | None = None  # the last test, or a model's data, with baselines
-    problem: str = ""  # what is wrong with a damaged one
+    comparison: Mapping[str, Any] | None = None  # with the baselines
+    problem: str = ""  # of a run that cannot be read
 
 
 def list_runs(folder: Path) -> list[RunSummary]:
-    """All runs below a folder, or the one that it is, in the order of their names."""
-    return [summarize_run(path) for path in sorted(_found(folder))]
+    """All runs in and below a folder, sorted by path."""
+    return [summarize_run(path) for path in sorted(_run_paths(folder))]
 
 
-def _found(folder: Path) -> Iterator[Path]:
+def _run_paths(folder: Path) -> Iterator[Path]:
     for root, folders, files in os.walk(folder):
         if "run.json" in [*files, *folders]:
             yield Path(root)
-        # Neither hidden folders, which are unfinished, nor the thousand folders of a dataset.
-        folders[:] = [f for f in folders if f[0] != "." and f not in INSIDE and "zarr" not in f]
+        # Hidden folders are unfinished; a dataset has thousands of folders.
+        folders[:] = [f for f in folders if f[0] != "." and f not in SKIPPED and "zarr" not in f]
 
 
 def summarize_run(path: Path) -> RunSummary:
-    """What a run is; one of which any file cannot be read is damaged."""
+    """The summary of a run; it is damaged if any of its files cannot be read."""
     try:
         run = Run(path)
         measure, last, best = _score(run)
@@ -70,14 +70,17 @@ def summarize_run(path: Path) -> RunSummary:
         )
     except (WmtkError, OSError) as error:
         problem = error.message if isinstance(error, WmtkError) else str(error)
-        return RunSummary(path, "?", "damaged", "", 0, None, None, None, "", "", problem=problem)
+        state = "damaged"
+        if isinstance(error, FormerRunError):
+            state, problem = "outdated", f"{problem} {error.hint}"
+        return RunSummary(path, "?", state, "", 0, None, None, None, "", "", problem=problem)
 
 
 def _state(run: Run) -> str:
     with atomic.FolderLock(run.path, exclusive=False) as granted:
         if not granted:
             return "running"
-    run.settings  # noqa: B018 — damaged settings are damage too
+    run.settings  # noqa: B018 — raises if config.yaml is damaged
     state = run.state()
     if state is None:
         return "begun"
@@ -89,18 +92,18 @@ def _state(run: Run) -> str:
 
 def _comparison(run: Run) -> Mapping[str, Any] | None:
     try:
-        found = compare_run(run)
-    except WmtkError:  # a damaged file of baselines takes nothing else with it
+        comparison = compare_run(run)
+    except WmtkError:  # a damaged baselines.json leaves the rest readable
         return None
-    if found is None:
+    if comparison is None:
         return None
-    return found.to_json("The data's mean return" if run.kind == "model" else "Mean return")
+    return comparison.to_json("The data's mean return" if run.kind == "model" else "Mean return")
 
 
 def _score(run: Run) -> tuple[str, float | None, float | None]:
-    """What is measured, its last value, and that of the best checkpoint.
+    """The measure, its last value, and its value at the checkpoint `best`.
 
-    A policy trained offline is tested once, at its end: it has no best checkpoint.
+    A policy trained offline is evaluated once, at the end: it has no best checkpoint.
     """
     reports = read_metrics(run.path)
     returns = {r["step"]: r for r in reports if r.get("eval/return") is not None}

@@ -1,4 +1,4 @@
-"""What a run reports of itself: a line of JSON per report, and TensorBoard."""
+"""The metrics of a run: metrics.jsonl, one line per report, and TensorBoard's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FRAME_MILLISECONDS = 250
 class MetricsLog:
     """Appends to metrics.jsonl and to TensorBoard's files.
 
-    On resuming, lines beyond the step that is resumed from are dropped: the run writes them anew.
+    With `resumed_at`, lines of later updates are dropped: the run writes them again.
     """
 
     def __init__(self, folder: Path, resumed_at: int | None = None) -> None:
@@ -32,27 +32,28 @@ class MetricsLog:
         self.folder = folder
         path = folder / FILE
         if resumed_at is not None and path.exists():
-            kept = [json.dumps(x) for x in read_metrics(folder) if x["step"] <= resumed_at]
-            atomic.replace_file(path, "".join(f"{line}\n" for line in kept).encode())
+            lines = [json.dumps(x) for x in read_metrics(folder) if x["step"] <= resumed_at]
+            atomic.replace_file(path, "".join(f"{line}\n" for line in lines).encode())
         self._file = atomic.open_to_append(path)
         purge = None if resumed_at is None else resumed_at + 1
         self._thread_hook = threading.excepthook
-        threading.excepthook = self._quietly
+        threading.excepthook = self._ignore_writer
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Log numbers by name; numbers that are not finite are null in metrics.jsonl."""
         plain = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._file.write(json.dumps({"step": step, **plain}) + "\n")
         self._file.flush()
         for name, value in values.items():
             self._board.add_scalar(name, value, step)
 
-    def image(self, step: int, name: str, picture: NDArray[Any]) -> None:
-        """A picture (H, W, 3) of bytes."""
-        self._board.add_image(name, picture, step, dataformats="HWC")
+    def image(self, step: int, name: str, image: NDArray[Any]) -> None:
+        """Log an image (H, W, 3) of bytes to TensorBoard."""
+        self._board.add_image(name, image, step, dataformats="HWC")
 
     def video(self, step: int, name: str, frames: Sequence[NDArray[Any]]) -> None:
-        """Pictures (H, W, 3) of bytes, one after the other, as TensorBoard plays them: a GIF."""
+        """Log frames (H, W, 3) of bytes to TensorBoard, as a GIF."""
         from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
 
         buffer = io.BytesIO()
@@ -60,17 +61,17 @@ class MetricsLog:
         first.save(
             buffer, "GIF", save_all=True, append_images=rest, duration=FRAME_MILLISECONDS, loop=0
         )
-        shown = Summary.Image(
+        image = Summary.Image(
             height=first.height,
             width=first.width,
             colorspace=3,
             encoded_image_string=buffer.getvalue(),
         )
-        summary = Summary(value=[Summary.Value(tag=name, image=shown)])
+        summary = Summary(value=[Summary.Value(tag=name, image=image)])
         self._board._get_file_writer().add_summary(summary, step)  # type: ignore[no-untyped-call]
 
-    def _quietly(self, failure: threading.ExceptHookArgs) -> None:
-        """TensorBoard's thread raises what its next call raises again: once is enough."""
+    def _ignore_writer(self, failure: threading.ExceptHookArgs) -> None:
+        """Ignore an exception of TensorBoard's thread, since its next call raises it again."""
         if type(failure.thread).__name__ != "_AsyncWriterThread":
             self._thread_hook(failure)
 
@@ -83,5 +84,5 @@ class MetricsLog:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The reports of a run, oldest first; what is not finite is None."""
+    """The lines of metrics.jsonl, oldest first; numbers that are not finite are None."""
     return read_lines(folder / FILE)

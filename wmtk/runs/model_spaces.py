@@ -1,4 +1,4 @@
-"""The spaces of a run: those of its data, and what its model sees of them."""
+"""The spaces of a run's data and the inputs of its model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wmtk.runs.training_config import OBSERVATIONS, TrainingConfig
 
 
 def spaces_of(run: Run, config: TrainingConfig | None = None) -> tuple[Schema, ObsCodec]:
-    """The schema of data for a run's model, with the keys that it sees, and how it sees them."""
+    """The schema of the data, with the keys that the model uses, and their conversion."""
     schema = Schema.from_json(run.about["schema"])
     settings = run.settings if config is None else config
     observations = settings.data.observations(schema)
@@ -18,7 +18,7 @@ def spaces_of(run: Run, config: TrainingConfig | None = None) -> tuple[Schema, O
 
 
 def require_same_observations(run: Run, config: TrainingConfig) -> None:
-    """Refuse settings with which the model of a run would see something else than it learned."""
+    """Raise ConfigError if settings change the inputs of a run's model."""
     changed = run.settings.data.diff(config.data)
     for name in OBSERVATIONS:
         if name in changed:

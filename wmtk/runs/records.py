@@ -1,6 +1,6 @@
-"""The documents of a run directory: their schemas, and how they are read.
+"""Schemas of the documents of a run directory, and the functions that read them.
 
-A file that is no regular one, too large, altered or not valid raises an error that names it.
+A file that is not regular, too large, altered or invalid raises an error that names it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FORMAT = 2  # of run directories; wmtk.runs.conversion converts format 1
 HINT = "Restore the file from a copy of the run directory, or start a new run."
 MAX_BYTES = 2**24  # of run.json, config.yaml and the like
 MAX_METRICS_BYTES = 2**32
-MAX_LINE_BYTES = 2**20  # of one report: holes of a sparse file would make one of gigabytes
+MAX_LINE_BYTES = 2**20  # of one report: a sparse file could make it gigabytes long
 
 
 def _as_path(text: str) -> str:
     if not text or "\0" in text:
-        raise ValueError("is no path")
+        raise ValueError("is not a path")
     os.fsencode(text)  # a ValueError if the file system cannot have such a name
     return text
 
@@ -60,7 +60,7 @@ def _blocks(path: Path, limit: int) -> Iterator[bytes]:
 
 
 def _split(path: Path) -> Iterator[tuple[bytes, bool]]:
-    """The lines of a file, a piece at a time, and whether each of them is ended."""
+    """The lines of a file, and whether each of them ends with a newline."""
     rest = b""
     for block in _blocks(path, MAX_METRICS_BYTES):
         *lines, rest = (rest + block).split(b"\n")
@@ -96,7 +96,7 @@ class RunDocument(Document):
 
 
 class SourceRecord(RunDocument):
-    """Data that a run is trained on."""
+    """A source of a run's data."""
 
     path: PathText
     id: str
@@ -108,7 +108,7 @@ class SourceRecord(RunDocument):
 
 
 class OriginRecord(RunDocument):
-    """The run whose networks were taken over."""
+    """The run whose networks a run started with."""
 
     run: PathText
     step: Count
@@ -129,7 +129,7 @@ class RunRecord(RunDocument):
     steps: Count | None = None
     init: OriginRecord | None = None
     model: OriginRecord | None = None
-    sealed_config: bool = False  # whether config.yaml has a checksum; older runs' have none
+    sealed_config: bool = False  # whether config.yaml has a checksum; that of older runs has none
 
     @classmethod
     def read(cls, content: Any, path: Path, hint: str = "") -> Self:
@@ -153,29 +153,29 @@ class RunRecord(RunDocument):
         return self
 
 
-class Ledger(RunDocument):
-    """replay.json: how much was ever played."""
+class ReplayCounts(RunDocument):
+    """replay.json: the episodes and steps that were ever added to the replay."""
 
     episodes: Count
     steps: Count
 
 
 class SamplerState(RunDocument):
-    """Which batches were drawn."""
+    """The position of the sampler."""
 
     seed: int
     step: Count
 
 
 class TrainingState(RunDocument):
-    """What a checkpoint remembers besides tensors."""
+    """The state of training in a checkpoint, besides tensors."""
 
     sampler: SamplerState
     best: float | None
-    steps: Count  # updates that were asked for
+    steps: Count  # requested updates
     config: FreeForm
-    agent_steps: Count | None = None  # of an online run: steps that were asked for
-    owes_test: bool = False  # whether a test that was due was interrupted
+    agent_steps: Count | None = None  # requested steps of an online run
+    owes_test: bool = False  # whether an evaluation that was due was interrupted
 
     @classmethod
     def corrupt(cls, message: str, hint: str, path: Path) -> WmtkError:
@@ -187,7 +187,7 @@ class CheckpointRecord(RunDocument):
 
     step: Count
     sha256: str
-    bytes: Count | None = None  # of the tensors; older checkpoints do not say
+    bytes: Count | None = None  # of the tensors; older checkpoints lack it
     state: FreeForm
 
     @classmethod
@@ -196,7 +196,7 @@ class CheckpointRecord(RunDocument):
 
 
 class MetricsLine(RunDocument, extra="allow"):
-    """A line of metrics.jsonl: an update, and values by name; None is a number not finite."""
+    """A line of metrics.jsonl: an update, and values by name; None stands for NaN or infinity."""
 
     __pydantic_extra__: dict[str, float | None]
     step: Count
@@ -219,10 +219,10 @@ _TOGETHER = {
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl. A last line that a crash cut short is left out."""
+    """The lines of metrics.jsonl, without a last line that a crash has cut off."""
     if not os.path.lexists(path):
         return []
-    found = []
+    reports = []
     for number, (line, ended) in enumerate(_split(path), 1):
         try:
             values = json.loads(line)
@@ -233,5 +233,5 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             what = problems(error) if isinstance(error, ValidationError) else "it is not JSON."
             hint = "Delete this line to read the others, or restore the file from a copy."
             raise RunError(f"{path}, line {number}, is damaged: {what}", hint) from error
-        found.append(values)
-    return found
+        reports.append(values)
+    return reports

@@ -1,4 +1,4 @@
-"""The replay of an online run: an ordinary dataset, and how many steps ever came into it."""
+"""The replay of an online run: a dataset, and the number of steps ever added to it."""
 
 from __future__ import annotations
 
@@ -11,47 +11,49 @@ from wmtk.collecting import dataset_for
 from wmtk.datasets import Dataset, Episode
 from wmtk.datasets.storage import atomic
 from wmtk.envs import ResolvedTask
-from wmtk.runs.records import Ledger
+from wmtk.runs.records import ReplayCounts
 
-DATASET, LEDGER = "replay.zarr", "replay.json"
+DATASET, COUNTS = "replay.zarr", "replay.json"
 
 
 class Replay:
-    """Takes whole episodes, each of which survives any crash once `add` has returned.
+    """The dataset of an online run, with a capacity; an episode is durable once `add` returns.
 
-    The dataset forgets its oldest episodes, so that a ledger beside it counts all that were ever
-    committed. It is written after each commit; what came after it was written is still there.
+    The dataset evicts its oldest episodes, so that replay.json counts all that were ever committed.
+    It is written after each commit; episodes committed after the last write are counted on opening.
     """
 
     def __init__(self, folder: Path, task: ResolvedTask, capacity: int) -> None:
         self.dataset: Dataset = dataset_for(task, folder / DATASET, capacity=capacity, append=True)
         self.capacity = capacity
-        self._ledger = folder / LEDGER
-        self.label: Callable[[], str] = lambda: ""  # who plays, for the record of an episode
-        # Of the episodes that were there, and of those that came.
+        self._counts_file = folder / COUNTS
+        self.label: Callable[[], str] = lambda: ""  # name of the policy, for the provenance
+        # Of the episodes in the dataset at the start, and of all that were added.
         self.returns: list[float] = self.dataset.episodes.total_reward.tolist()
         self.steps = self._count()
         self._write()
 
     def _count(self) -> int:
         """The steps of all episodes that were ever committed."""
-        counted = _read(self._ledger)
+        counted = _read(self._counts_file)
         table = self.dataset.episodes
         since = table.length[table.episode >= counted.episodes]
         return counted.steps + int(since.sum())
 
     def _write(self) -> None:
         document = {"episodes": self.dataset.next_episode, "steps": self.steps}
-        with atomic.translate_os_errors(self._ledger.parent):
-            atomic.replace_file(self._ledger, atomic.json_bytes(atomic.with_checksum(document)))
+        with atomic.translate_os_errors(self._counts_file.parent):
+            atomic.replace_file(
+                self._counts_file, atomic.json_bytes(atomic.with_checksum(document))
+            )
 
     @property
     def episodes(self) -> int:
-        """How many were ever committed."""
+        """The number of episodes ever committed."""
         return self.dataset.next_episode
 
     def recount(self) -> None:
-        """Take account of what others have put into the dataset."""
+        """Count episodes that other processes have added to the dataset."""
         self.steps = self._count()
         self.returns = self.dataset.episodes.total_reward.tolist()
         self._write()
@@ -73,7 +75,7 @@ class Replay:
 
 
 def open_replay(folder: Path) -> Dataset:
-    """The replay of an online run, for reading."""
+    """The replay of an online run, to read from."""
     return Dataset.open(folder / DATASET)
 
 
@@ -83,10 +85,12 @@ def has_replay(folder: Path) -> bool:
 
 
 def replay_steps(folder: Path) -> int:
-    """How many steps a run has played, in whole episodes."""
-    return _read(folder / LEDGER).steps
+    """The steps of all whole episodes that a run has ever collected."""
+    return _read(folder / COUNTS).steps
 
 
-def _read(path: Path) -> Ledger:
-    """What was counted so far."""
-    return Ledger.open(path)[0] if os.path.lexists(path) else Ledger(episodes=0, steps=0)
+def _read(path: Path) -> ReplayCounts:
+    """The counts in replay.json."""
+    return (
+        ReplayCounts.open(path)[0] if os.path.lexists(path) else ReplayCounts(episodes=0, steps=0)
+    )

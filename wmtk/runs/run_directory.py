@@ -1,8 +1,8 @@
-"""A run directory: everything about one training, in files that people and programs can read.
+"""A run directory: settings, checkpoints, metrics and provenance of one training run.
 
-run.json        what kind of run, its spaces, task, data and code: written once, sealed
+run.json        kind, spaces, task, data and version of the code, with a checksum; never changes
 config.yaml     the resolved settings, with a checksum
-command.txt     how it was started, each time
+command.txt     the command lines that started and resumed the run
 metrics.jsonl, tensorboard/, checkpoints/, images/, videos/, report/
 """
 
@@ -49,7 +49,7 @@ class Run:
 
     @classmethod
     def create(cls, path: Path, kind: str, config: TrainingConfig, about: Mapping[str, Any]) -> Run:
-        """Make a run directory, whole or not at all; one that exists already is refused."""
+        """Create a run directory atomically; a path that exists is refused."""
         path = atomic.absolute_path(path)
         cls.require_vacant(path)
         document = atomic.with_checksum(
@@ -71,7 +71,7 @@ class Run:
 
     @staticmethod
     def require_vacant(path: Path) -> None:
-        """Refuse a path at which there is something already, or inside of a dataset."""
+        """Raise RunError if a path is not vacant, or lies in a dataset."""
         path = atomic.absolute_path(path)
         inside = next((p for p in path.parents if (p / "zarr.json").is_file()), None)
         if inside is not None:
@@ -90,22 +90,22 @@ class Run:
 
     @property
     def task(self) -> str:
-        """The name of the task that the run is of; empty for data without one."""
+        """The name of the run's task; empty if its data has none."""
         env: Mapping[str, Any] = self.about.get("env", {})
         return str(env.get("task") or env.get("env_id") or "")
 
     @property
     def has_actor(self) -> bool:
-        """Whether its checkpoints hold a policy."""
+        """Whether the checkpoints contain a policy."""
         return self.kind in ("policy", "online")
 
     @property
     def step(self) -> int:
-        """How many updates the newest checkpoint has seen."""
+        """The number of updates of the newest checkpoint."""
         return self.checkpoints.step_of("latest") or 0
 
     def state(self) -> TrainingState | None:
-        """What the newest checkpoint remembers; None before the first one."""
+        """The state of training in the newest checkpoint; None before the first one."""
         return self.checkpoints.training_state() if self.step else None
 
     @property
@@ -118,7 +118,7 @@ class Run:
         return self.settings.model_dump(mode="json")
 
     def update_config(self, config: TrainingConfig) -> dict[str, tuple[Any, Any]]:
-        """Continue with other settings; the checkpoints keep those they were made with.
+        """Replace the settings in config.yaml; checkpoints keep those they were saved with.
 
         Returns the old and the new value of each setting that changes, by dotted name.
         """
@@ -129,7 +129,7 @@ class Run:
         return changed
 
     def append_command(self) -> None:
-        """Add the command that is running to command.txt."""
+        """Add the command line of this process to command.txt."""
         with (
             atomic.translate_os_errors(self.path),
             atomic.open_to_append(self.path / "command.txt") as file,
@@ -138,7 +138,7 @@ class Run:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other processes from training in the same directory."""
+        """Prevent other processes from training in the same directory."""
         with exclusive_lock(self.path):
             self.checkpoints.remove_unfinished()
             atomic.remove_staged(self.path)
@@ -158,7 +158,7 @@ def exclusive_lock(path: Path) -> Iterator[None]:
 
 
 def _not_a_run(path: Path) -> str:
-    """What to do about a path that is not a run directory."""
+    """The hint for a path that is not a run directory."""
     if (path / "zarr.json").is_file():
         return "It is a dataset. Give the run directory of a model that was trained on it."
     return "Pass a run directory, which training functions and commands write."

@@ -1,6 +1,6 @@
-"""The tensors of a checkpoint: weights, moments of optimizers, states of random generators.
+"""Tensors of a checkpoint: weights, optimizer moments, states of random-number generators.
 
-What is restored is checked: names, shapes, dtypes, and that numbers are finite.
+Loading checks names, shapes and dtypes, and that all numbers are finite.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wmtk.errors import CheckpointError
 
 @contextmanager
 def checkpoint_errors(path: Path) -> Iterator[None]:
-    """Let errors about what a checkpoint holds name its file."""
+    """Add the path of a checkpoint to errors about its content."""
     try:
         yield
     except CheckpointError as error:
@@ -32,6 +32,7 @@ def module_state(prefix: str, module: nn.Module) -> dict[str, Tensor]:
 
 
 def load_module_state(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load a module's weights from the tensors under a prefix."""
     start = f"{prefix}/"
     require_shapes(prefix, module, {name: tuple(value.shape) for name, value in tensors.items()})
     wanted = module.state_dict()
@@ -41,7 +42,7 @@ def load_module_state(prefix: str, module: nn.Module, tensors: Mapping[str, Tens
 
 
 def require_shapes(prefix: str, module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise unless what was saved under a prefix has the names and shapes of a module."""
+    """Raise unless the tensors under a prefix have the names and shapes of a module."""
     start = f"{prefix}/"
     saved = {n.removeprefix(start): shape for n, shape in shapes.items() if n.startswith(start)}
     wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
@@ -51,7 +52,7 @@ def require_shapes(prefix: str, module: nn.Module, shapes: Mapping[str, tuple[in
             raise CheckpointError(
                 f"The saved weights are not of these settings: {start}{name} is {sizes[0]} in the "
                 f"checkpoint and {sizes[1]} in the model.",
-                "Use the settings that the run was made with; sizes cannot change afterwards.",
+                "Use the settings that the run was created with; sizes cannot change.",
             )
 
 
@@ -63,7 +64,7 @@ def _require_numbers(name: str, saved: Tensor, dtype: torch.dtype) -> None:
         raise CheckpointError(f"{name} is not finite in the checkpoint.", _OTHER)
 
 
-_OTHER = "Go on from another checkpoint, or start a new run."
+_OTHER = "Continue from another checkpoint, or start a new run."
 
 
 def optimizer_state(prefix: str, adam: torch.optim.Adam) -> dict[str, Tensor]:
@@ -78,7 +79,7 @@ def optimizer_state(prefix: str, adam: torch.optim.Adam) -> dict[str, Tensor]:
 def load_optimizer_state(
     prefix: str, adam: torch.optim.Adam, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Continue with saved moments: those of all parameters, of some, or none before an update."""
+    """Load moments: of all parameters, or none if they were saved before the first update."""
     parameters = [p for group in adam.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
@@ -86,7 +87,7 @@ def load_optimizer_state(
             number, _, name = key.removeprefix(f"{prefix}/").partition("/")
             index = int(number) if re.fullmatch("[0-9]{1,9}", number) else len(parameters)
             if index >= len(parameters) or name not in _MOMENTS:
-                raise CheckpointError(f"{key} in the checkpoint is of no parameter.", _OTHER)
+                raise CheckpointError(f"{key} in the checkpoint belongs to no parameter.", _OTHER)
             shape = () if name == "step" else tuple(parameters[index].shape)
             if tuple(value.shape) != shape:
                 raise CheckpointError(f"{key} has the wrong shape in the checkpoint.", _OTHER)
@@ -106,15 +107,15 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 def load_count(name: str, tensors: Mapping[str, Tensor]) -> int:
-    """A saved number of updates."""
-    found = tensors.get(name)
-    if found is None or found.dtype != torch.int64 or found.shape != () or found < 0:
-        raise CheckpointError(f"{name} in the checkpoint is no number of updates.", _OTHER)
-    return int(found)
+    """Load a number of updates."""
+    count = tensors.get(name)
+    if count is None or count.dtype != torch.int64 or count.shape != () or count < 0:
+        raise CheckpointError(f"{name} in the checkpoint is not a number of updates.", _OTHER)
+    return int(count)
 
 
 def rng_state() -> dict[str, Tensor]:
-    """The states of torch's generators; nothing else is drawn from while training."""
+    """The states of torch's generators, the only ones that training draws from."""
     states = {"rng/cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states |= {f"rng/cuda/{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
@@ -124,7 +125,7 @@ def rng_state() -> dict[str, Tensor]:
 
 
 def load_rng_state(tensors: Mapping[str, Tensor]) -> None:
-    """Continue the generators of torch where they were saved."""
+    """Restore the states of torch's generators."""
     setters = {"rng/cpu": torch.set_rng_state}
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
@@ -139,7 +140,7 @@ def load_rng_state(tensors: Mapping[str, Tensor]) -> None:
             restore(tensors[name])
         except (RuntimeError, TypeError) as error:
             raise CheckpointError(
-                f"{name} in the checkpoint is no state of a generator.", _OTHER
+                f"{name} in the checkpoint is not the state of a generator.", _OTHER
             ) from error
 
 

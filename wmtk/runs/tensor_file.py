@@ -1,4 +1,4 @@
-"""Reading a safetensors file that may be damaged or forged: sizes and checksum come first."""
+"""Reads safetensors files that may be damaged or forged: checks sizes and checksum first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Size = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class TensorEntry(Document):
-    """What the header of a file says of a tensor."""
+    """A tensor in the header of a file."""
 
     shape: list[Size]
     data_offsets: Annotated[list[Size], Field(min_length=2, max_length=2)]
@@ -36,32 +36,32 @@ class TensorEntry(Document):
 
 def read(path: Path, *, sha256: str, size: int | None) -> dict[str, Tensor]:
     """All tensors of a file with this checksum."""
-    with _opened(path, size) as file:
+    with _open(path, size) as file:
         _require_hash(path, file, sha256)
         file.seek(0)
         data = file.read()
     try:
         return load(data)
     except Exception as error:  # the checksum matches: it was written this way
-        raise CheckpointError(f"{path} holds no tensors ({error}).") from error
+        raise CheckpointError(f"{path} contains no tensors ({error}).") from error
 
 
 def verify(path: Path, *, sha256: str, size: int | None) -> None:
     """Raise unless the file has this checksum."""
-    with _opened(path, size) as file:
+    with _open(path, size) as file:
         _require_hash(path, file, sha256)
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor, from the header alone."""
-    with _opened(path, None) as file:
+    with _open(path, None) as file:
         header = _header(path, file)
     return {name: tuple(entry.shape) for name, entry in header.items()}
 
 
 @contextmanager
-def _opened(path: Path, size: int | None) -> Iterator[BufferedReader]:
-    """The file, if it has the size that was recorded, and that its header declares."""
+def _open(path: Path, size: int | None) -> Iterator[BufferedReader]:
+    """The file, after comparing its size with the recorded one and with its header."""
     try:
         with os.fdopen(atomic.open_regular(path), "rb") as file:
             found = os.fstat(file.fileno()).st_size
@@ -81,14 +81,14 @@ def _opened(path: Path, size: int | None) -> Iterator[BufferedReader]:
 
 
 def _declared(path: Path, file: BufferedReader) -> int:
-    """How long the file must be, by its header."""
+    """The size of the file by its header."""
     header = _header(path, file)
     ends = [entry.data_offsets[-1] for entry in header.values()]
     return file.tell() + max(ends, default=0)
 
 
 def _header(path: Path, file: BufferedReader) -> dict[str, TensorEntry]:
-    """The entry of each tensor; the file is then at the first tensor."""
+    """The entry of each tensor; moves the file to the first tensor."""
     file.seek(0)
     start = file.read(8)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
