@@ -63,7 +63,7 @@ def _at_version(source: Source, version: int) -> Source:
         return replace(source, dataset=Dataset.open(source.dataset.path, version=version))
     except DatasetError as error:
         raise RunError(
-            f"{source.dataset.path} no longer has version {version}, with which the run was started.",
+            f"{source.dataset.path} no longer has version {version}, the one that the run uses.",
             "Start a new run. A tag keeps a version: wmtk data tag.",
         ) from error
 
