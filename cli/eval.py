@@ -221,13 +221,13 @@ def _note_interruption(report: EvalReport, episodes: int, video: Path | None) ->
 
 
 def _write_video(path: Path, evaluation: PolicyEvaluation, fps: float) -> None:
-    from wmtk.viz.draw.episode_view import View
+    from wmtk.viz.draw.episode_view import EpisodeView
     from wmtk.viz.videos.agent_video import agent_frames
     from wmtk.viz.videos.video_file import write_video
 
     recording = evaluation.report.recording
     assert recording is not None
-    view = View.of(evaluation.schema, evaluation.task.settings)
+    view = EpisodeView.of(evaluation.schema, evaluation.task.settings)
     title = f"{recording.policy} in {evaluation.task.task}"
     total = recording.episode.length + 1
     with console.progress(f"Drawing {path.name}", total, noun="frame") as bar:

@@ -14,7 +14,7 @@ from wmtk.cli.data.dataset_options import DatasetPath, TagOption, counted, open_
 
 if TYPE_CHECKING:
     from wmtk.viz.sheets.contact_sheet import Choice
-    from wmtk.viz.videos.episode_file import Recorded
+    from wmtk.viz.videos.episode_file import WrittenEpisode
 
 ImageKey = Annotated[
     str | None,
@@ -145,7 +145,7 @@ def play(
     emit_text(recorded, _play_text(recorded), json=json)
 
 
-def _play_text(report: Recorded) -> str:
+def _play_text(report: WrittenEpisode) -> str:
     facts = [
         f"episode {report.episode}",
         human_count(report.steps, "step"),
@@ -155,7 +155,7 @@ def _play_text(report: Recorded) -> str:
     return _sentence(report.path, [*facts, *_size(report)])
 
 
-def _size(report: SheetReport | Recorded) -> list[str]:
+def _size(report: SheetReport | WrittenEpisode) -> list[str]:
     return [f"{report.width} × {report.height} pixels", human_bytes(report.bytes)]
 
 

@@ -232,11 +232,11 @@ def _maps(moments: list[CheckpointCodes], title: str, caption: str) -> Iterator[
 def _film(look: Look, episodes: int, title: str, seed: int) -> Iterator[Image]:
     """One window of each of some episodes, one after the other."""
     from wmtk.viz.draw.rollout_panels import choose_image
-    from wmtk.viz.videos.code_video import code_films, code_frames
+    from wmtk.viz.videos.code_video import code_clips, code_frames
     from wmtk.viz.windows import read_windows
 
     chosen = list({window.episode: window for window in look.windows}.values())[:episodes]
     batch = look.model.preprocess(read_windows(look.dataset, chosen, look.length))
     image = choose_image(dict(look.model.schema.obs), None)
-    for film in code_films(look.model.observe_batch(batch, seed), batch, image):
+    for film in code_clips(look.model.observe_batch(batch, seed), batch, image):
         yield from code_frames(film, title=f"{title}, update {look.model.step:,}")

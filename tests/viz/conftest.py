@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wmtk.datasets import Dataset, Episode, Provenance, Schema
 from wmtk.spaces import ArraySpec
-from wmtk.viz.draw.episode_view import View
+from wmtk.viz.draw.episode_view import EpisodeView
 
 MakeEpisode = Callable[..., Episode]
 
@@ -31,8 +31,8 @@ def schema() -> Schema:
 
 
 @pytest.fixture
-def view(schema: Schema) -> View:
-    return View.of(schema, {"env_id": "wmtk/Catch-v0"})
+def view(schema: Schema) -> EpisodeView:
+    return EpisodeView.of(schema, {"env_id": "wmtk/Catch-v0"})
 
 
 @pytest.fixture

@@ -12,17 +12,17 @@ from wmtk.collecting import EpisodeRecording
 from wmtk.datasets import Schema
 from wmtk.spaces import ArraySpec
 from wmtk.viz.draw.canvas import INK, PURPLE, Canvas
-from wmtk.viz.draw.episode_view import View
-from wmtk.viz.draw.traces import NAMES, SCALES, Chart, Trace
+from wmtk.viz.draw.episode_view import EpisodeView
+from wmtk.viz.draw.traces import NAMES, SCALES, Trace, TraceChart
 from wmtk.viz.videos.agent_video import (
     ALONE,
-    BELIEVED,
     BORDER,
     CAPTION,
     GAP,
     INNER,
     MARGIN,
     NARROWEST,
+    PREDICTED,
     SIDE,
     TITLE,
 )
@@ -92,7 +92,7 @@ def test_a_policy_without_a_model_is_shown_as_far_as_it_is_known(make_episode, v
     frame = plain[4]
     assert (frame[TOP : TOP + ALONE, MARGIN : MARGIN + ALONE] == 40).all()
     assert (frame[TOP : TOP + ALONE, MARGIN + ALONE + BORDER :] == 255).all()
-    assert not colored(frame, BELIEVED).any()
+    assert not colored(frame, PREDICTED).any()
     assert frame.shape[1] == NARROWEST + 2 * MARGIN < next(draw(recording, view)).shape[1]
 
 
@@ -104,16 +104,16 @@ def test_without_images_the_observation_is_drawn_as_lines(make_episode):
     state = np.arange(8, dtype=np.float32).reshape(4, 2)
     episode = make_episode(3, obs={"state": state})
     made = EpisodeRecording(episode, "policy", 0.9, np.zeros(4), np.zeros(4))
-    drawn = list(draw(made, View.of(schema, {})))
+    drawn = list(draw(made, EpisodeView.of(schema, {})))
     assert len({frame.tobytes() for frame in drawn}) == 4
 
 
 def test_lines_are_where_their_numbers_are():
-    trace = Trace("one", np.array([0.0, 0.0, 4.0, 4.0]), BELIEVED)
-    chart = Chart([trace], 10, 5, 200 + SCALES, 50)
+    trace = Trace("one", np.array([0.0, 0.0, 4.0, 4.0]), PREDICTED)
+    chart = TraceChart([trace], 10, 5, 200 + SCALES, 50)
     canvas = Canvas(300, 100)
     chart.draw(canvas)
-    found = colored(canvas.pixels(), BELIEVED)
+    found = colored(canvas.pixels(), PREDICTED)
     assert chart.range == (0.0, 4.0)
     top = 5 + NAMES
     high, low = (np.flatnonzero(found[:, 10 + x]) - top for x in (190, 10))
@@ -132,7 +132,7 @@ def test_lines_are_where_their_numbers_are():
     ids=["few", "small", "large", "nothing"],
 )
 def test_numbers_have_the_digits_that_can_be_seen(values, text):
-    chart = Chart([Trace("one", np.array(values, float), INK)], 0, 0, 100, 20)
+    chart = TraceChart([Trace("one", np.array(values, float), INK)], 0, 0, 100, 20)
     assert [chart._text(value) for value in (1.234, -0.0001 * max(values), -3.0)] == text
 
 

@@ -10,7 +10,7 @@ from wmtk.viz.draw.code_squares import DARK, DEAD, LIGHT, map_pixels
 from wmtk.viz.metrics import code_usage
 from wmtk.viz.plots.code_history import CheckpointCodes, code_history, history_panels, spread
 from wmtk.viz.plots.figures import figure_pixels
-from wmtk.viz.videos.code_video import code_films, code_frames
+from wmtk.viz.videos.code_video import code_clips, code_frames
 
 from .dots import PLACES, DotModel, record
 
@@ -69,7 +69,7 @@ def test_squares_of_a_map() -> None:
 def test_the_codes_of_an_episode() -> None:
     batch = record(windows=2, rows=6)
     seen = DotModel().observe_batch(batch)
-    first, second = code_films(seen, batch, "image")
+    first, second = code_clips(seen, batch, "image")
     assert second.title == "episode 1, steps 0 to 5"
     assert first.posterior.shape == (6, 1, PLACES)
     still = batch.obs["image"][0, 1:] == batch.obs["image"][0, :-1]
@@ -85,6 +85,6 @@ def test_the_codes_of_an_episode() -> None:
 
 def test_the_codes_of_an_episode_without_pictures() -> None:
     batch = record(windows=1, rows=4)
-    (film,) = code_films(DotModel().observe_batch(batch), batch, None)
+    (film,) = code_clips(DotModel().observe_batch(batch), batch, None)
     assert film.truth is None
     assert len(list(code_frames(film))) == 4

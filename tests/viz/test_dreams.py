@@ -14,7 +14,7 @@ from wmtk.datasets import Batch
 from wmtk.viz import metrics
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.draw.canvas import RED
-from wmtk.viz.draw.rollout_panels import SEEN, chart_traces, number_traces, picture_rows
+from wmtk.viz.draw.rollout_panels import OBSERVED, chart_traces, image_rows, number_traces
 from wmtk.viz.rollouts import policy_rollouts
 from wmtk.viz.sheets.rollout_sheet import rollout_sheet
 from wmtk.viz.videos.rollout_video import rollout_frames
@@ -99,7 +99,7 @@ def test_the_last_value_stands_for_what_follows() -> None:
 
 def test_rows_and_charts_of_a_dream() -> None:
     (found,) = policy_rollouts(Walker(), record(windows=1, rows=4), horizon=6, samples=2)
-    rows = dict(picture_rows(found.rollout, "image"))
+    rows = dict(image_rows(found.rollout, "image"))
     assert {name: len(frames) for name, frames in rows.items()} == {
         "recorded": 4,
         "dream, 1": 10,
@@ -112,7 +112,7 @@ def test_rows_and_charts_of_a_dream() -> None:
 def test_pictures_of_a_dream() -> None:
     (found,) = policy_rollouts(Walker(), record(windows=1, rows=4), horizon=6)
     sheet = rollout_sheet([found.rollout], "image", columns=8)
-    greens, reds = ((sheet == color).all(-1).any(1) for color in (SEEN, RED))
+    greens, reds = ((sheet == color).all(-1).any(1) for color in (OBSERVED, RED))
     # The recorded row ends with what was seen, so that its lines have no red.
     top = int(np.flatnonzero(greens)[0])
     assert not reds[top]

@@ -13,9 +13,9 @@ from wmtk.datasets import Dataset, Schema
 from wmtk.errors import DatasetError, UsageError
 from wmtk.spaces import ArraySpec
 from wmtk.viz.draw.canvas import GREEN, PURPLE, RED
-from wmtk.viz.draw.episode_view import View
+from wmtk.viz.draw.episode_view import EpisodeView
 from wmtk.viz.videos.episode_file import find_episode, write_episode
-from wmtk.viz.videos.episode_video import BORDER, MARGIN, NARROWEST, TITLE, play_frames
+from wmtk.viz.videos.episode_video import BORDER, MARGIN, NARROWEST, TITLE, episode_frames
 
 
 def colored(pixels, color):
@@ -23,7 +23,7 @@ def colored(pixels, color):
 
 
 def test_every_step_is_a_frame_with_its_picture(make_episode, view):
-    drawn = list(play_frames(make_episode(9), view, scale=3))
+    drawn = list(episode_frames(make_episode(9), view, scale=3))
     assert len(drawn) == 10
     assert {frame.shape for frame in drawn} == {drawn[0].shape}
     assert drawn[0].shape[1] == NARROWEST + 2 * MARGIN
@@ -33,12 +33,12 @@ def test_every_step_is_a_frame_with_its_picture(make_episode, view):
 
 
 def test_pictures_are_enlarged_to_a_good_size_unless_told(make_episode, view):
-    frame = next(play_frames(make_episode(9), view))
+    frame = next(episode_frames(make_episode(9), view))
     assert (frame[TITLE : TITLE + 384, MARGIN + 12 : MARGIN + 396] == 0).all()
 
 
 def test_only_the_last_frame_has_the_end(make_episode, view):
-    drawn = list(play_frames(make_episode(9), view, scale=3))
+    drawn = list(episode_frames(make_episode(9), view, scale=3))
     left = MARGIN + (NARROWEST - 48) // 2
     for step, frame in enumerate(drawn):
         top = colored(frame, PURPLE)[TITLE - BORDER : TITLE, left - BORDER : left + 48 + BORDER]
@@ -48,7 +48,7 @@ def test_only_the_last_frame_has_the_end(make_episode, view):
 
 def test_rewards_light_up_when_they_come(make_episode, view):
     reward = np.array([0, 1.0, 0, -1.0])
-    drawn = list(play_frames(make_episode(3, reward=reward), view, scale=3))
+    drawn = list(episode_frames(make_episode(3, reward=reward), view, scale=3))
     strip = slice(TITLE + 48 + BORDER, -40)  # without the timeline, which shows them all
     assert [colored(frame[strip], GREEN).any() for frame in drawn] == [False, True, False, False]
     assert [colored(frame[strip], RED).any() for frame in drawn] == [False, False, False, True]
@@ -60,8 +60,8 @@ def test_without_images_a_cursor_moves_over_lines(make_episode):
         action=ArraySpec("discrete", (), "int64", 0, 2),
     )
     state = np.arange(8, dtype=np.float32).reshape(4, 2)
-    view = View.of(schema, {})
-    drawn = list(play_frames(make_episode(3, obs={"state": state}), view))
+    view = EpisodeView.of(schema, {})
+    drawn = list(episode_frames(make_episode(3, obs={"state": state}), view))
     assert len(drawn) == 4
     assert len({frame.tobytes() for frame in drawn}) == 4
 

@@ -12,16 +12,16 @@ from wmtk.spaces import ArraySpec
 from wmtk.viz.draw.rollout_panels import (
     BORDER,
     IMAGINED,
-    SEEN,
+    OBSERVED,
     chart_traces,
     choose_image,
     difference,
+    image_rows,
     number_traces,
-    picture_rows,
     stack_charts,
 )
 from wmtk.viz.rollouts import Rollout, open_loop_rollouts, reconstruction_rollouts, side_by_side
-from wmtk.viz.sheets.rollout_sheet import HEAD, HEADER, MARGIN, NAMES, rollout_sheet, shown_rows
+from wmtk.viz.sheets.rollout_sheet import HEAD, HEADER, MARGIN, NAMES, rollout_sheet, sheet_rows
 from wmtk.viz.videos.rollout_video import rollout_frames
 
 from .dots import DotModel, record
@@ -60,7 +60,7 @@ def test_several_models_side_by_side(rollouts: list[Rollout]) -> None:
         DotModel(frozen_decoder=True), record(windows=2, rows=12), context=CONTEXT
     )
     both = side_by_side([rollouts[0], frozen[0]], ["right", "frozen"])
-    rows = dict(enumerate(picture_rows(both, "image")))
+    rows = dict(enumerate(image_rows(both, "image")))
     assert [name for name, _ in rows.values()] == ["truth", "right", "error", "frozen", "error"]
     np.testing.assert_array_equal(rows[1][1], both.truth["image"])
     assert (rows[2][1] == 127).all()
@@ -84,7 +84,7 @@ def test_without_a_discount_head_there_is_no_end() -> None:
 
 @pytest.mark.parametrize("columns", [2, 5, 12, 60])
 def test_columns_show_both_sides_and_the_end(rollouts: list[Rollout], columns: int) -> None:
-    found = shown_rows(rollouts[0], columns).tolist()
+    found = sheet_rows(rollouts[0], columns).tolist()
     assert len(found) <= columns
     assert found == sorted(set(found))
     assert CONTEXT - 1 in found
@@ -100,7 +100,7 @@ def test_the_error_is_gray_where_there_is_none() -> None:
 
 def test_a_sheet_has_the_frames_with_their_borders(rollouts: list[Rollout]) -> None:
     pixels = rollout_sheet(rollouts[:1], "image", columns=6, title="t")
-    steps = shown_rows(rollouts[0], 6).tolist()
+    steps = sheet_rows(rollouts[0], 6).tolist()
     x, y = MARGIN + NAMES + BORDER, HEADER + HEAD + BORDER
     scale = 8  # 16 pixels to 128
     pitch = 16 * scale + 2 * BORDER + 6
@@ -110,7 +110,7 @@ def test_a_sheet_has_the_frames_with_their_borders(rollouts: list[Rollout]) -> N
             pixels[y : y + 128 : scale, left : left + 128 : scale, :1],
             rollouts[0].truth["image"][step],
         )
-        color = SEEN if step < CONTEXT else IMAGINED
+        color = OBSERVED if step < CONTEXT else IMAGINED
         assert tuple(pixels[y - 1, left]) == color
         assert tuple(pixels[y + 128 + BORDER - 1, left + 64]) == color
 
@@ -123,8 +123,8 @@ def test_a_video_goes_from_seen_to_imagined(rollouts: list[Rollout]) -> None:
     def share(frame: np.ndarray, color: tuple[int, int, int]) -> float:
         return float((frame == color).all(-1).mean())
 
-    assert share(frames[0], SEEN) > 2 * share(frames[0], IMAGINED)
-    assert share(frames[-1], IMAGINED) > 2 * share(frames[-1], SEEN)
+    assert share(frames[0], OBSERVED) > 2 * share(frames[0], IMAGINED)
+    assert share(frames[-1], IMAGINED) > 2 * share(frames[-1], OBSERVED)
 
 
 def test_a_short_rollout_waits_for_the_others(rollouts: list[Rollout]) -> None:

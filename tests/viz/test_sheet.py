@@ -12,7 +12,7 @@ from wmtk.errors import DatasetError, UsageError
 from wmtk.spaces import ArraySpec
 from wmtk.viz.draw.canvas import BLUE, GREEN, ORANGE, PURPLE, RED, Canvas
 from wmtk.viz.draw.cells import BORDER, Cells, draw_cell
-from wmtk.viz.draw.episode_view import MAX_LANES, View
+from wmtk.viz.draw.episode_view import MAX_LANES, EpisodeView
 from wmtk.viz.draw.lanes import ticks
 from wmtk.viz.draw.marks import TIMELINE, draw_timeline, end_of, signed, spread_steps
 from wmtk.viz.sheets.contact_sheet import (
@@ -195,7 +195,7 @@ def test_without_images_lines_are_drawn(tmp_path, make_episode):
     sheet = dataset_sheet(made)
     assert sheet.image is None
     assert colored(sheet.pixels, ORANGE).any()  # cut
-    lanes = View.of(made.schema, {}).lanes([episode])[0]
+    lanes = EpisodeView.of(made.schema, {}).lanes([episode])[0]
     assert [lane.name for lane in lanes[:2]] == ["state[0]", "state[1]"]
     assert [lane.name for lane in lanes[MAX_LANES:]] == ["action[0]", "action[1]"]
     assert np.isfinite(lanes[0].values).all()

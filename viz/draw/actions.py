@@ -1,4 +1,4 @@
-"""Actions for people: names where they are known, numbers and little bars otherwise."""
+"""Actions as text: names where they are known, numbers and small bars otherwise."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ EMBEDDED: dict[str, tuple[str, ...]] = {"wmtk/Catch-v0": ("left", "stay", "right
 
 
 def action_names(env: Mapping[str, Any], spec: ArraySpec) -> tuple[str, ...]:
-    """The names of a dataset's discrete actions, or nothing where they are not known.
+    """The names of the discrete actions of a dataset, or () where they are unknown.
 
-    `env` is the dataset's description of its environment. No environment but Atari is built for
-    this: a dataset from elsewhere must not decide what code runs here.
+    `env` is the dataset's description of its environment. No environment but Atari is created for
+    this: a dataset must not decide which code runs.
     """
     if spec.kind != "discrete":
         return ()
@@ -39,7 +39,7 @@ def action_names(env: Mapping[str, Any], spec: ArraySpec) -> tuple[str, ...]:
 
 
 def _minimal(env_id: str) -> tuple[str, ...]:
-    """The actions that a game has a use for, which the game itself has to be asked for."""
+    """The actions of a game's minimal action set, which the emulator knows."""
     try:
         from wmtk.envs.atari import AtariEnv, find_rom
         from wmtk.envs.options import AtariOptions
@@ -52,7 +52,7 @@ def _minimal(env_id: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ActionLook:
-    """How the actions of a dataset are shown."""
+    """How to draw the actions of a dataset."""
 
     spec: ArraySpec
     names: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class ActionLook:
     def levels(self, action: NDArray[Any]) -> NDArray[np.float64]:
         """The numbers of a continuous action, from −1 at the lower bound to 1 at the upper.
 
-        Zero stays zero. Where there is no bound, 1 stands in for it.
+        Zero stays zero. A missing bound counts as ±1.
         """
         values = np.ravel(action).astype(np.float64)
         low, high = (np.ravel(self.spec.bound(which)).astype(float) for which in ("low", "high"))

@@ -77,7 +77,7 @@ def text_width(text: str, size: int = TEXT) -> int:
 
 
 def elide(text: str, width: int, size: int = TEXT) -> str:
-    """As much of `text` as fits into `width` pixels, with … where something is left out."""
+    """`text` shortened to `width` pixels, with … where something is left out."""
     if text_width(text, size) <= width:
         return text
     while text and text_width(f"{text}…", size) > width:
@@ -86,7 +86,7 @@ def elide(text: str, width: int, size: int = TEXT) -> str:
 
 
 def wrap(text: str, width: int, lines: int = 2) -> list[str]:
-    """`text` broken wherever a line is full, the last line elided."""
+    """`text` broken into lines of `width` pixels at any character; the last line is elided."""
     broken: list[str] = []
     while len(broken) < lines - 1 and text_width(text) > width:
         fitting = next(
@@ -98,7 +98,7 @@ def wrap(text: str, width: int, lines: int = 2) -> list[str]:
 
 
 def to_rgb(frame: NDArray[np.uint8]) -> Image:
-    """Gray (H, W) or (H, W, 1), RGB or RGBA (H, W, 4) as RGB; transparency shows a light gray."""
+    """Gray (H, W) or (H, W, 1), RGB or RGBA (H, W, 4) as RGB, over a light gray background."""
     pixels = frame[:, :, None] if frame.ndim == 2 else frame
     assert pixels.dtype == np.uint8, pixels.dtype
     assert pixels.ndim == 3, pixels.shape
@@ -136,13 +136,13 @@ class Canvas:
 
     @classmethod
     def of(cls, pixels: Image) -> Canvas:
-        """A canvas that begins as a copy of a picture."""
+        """A canvas with a copy of an image."""
         canvas = cls(pixels.shape[1], pixels.shape[0])
         canvas.paste(0, 0, pixels)
         return canvas
 
     def pixels(self) -> Image:
-        """What has been drawn, as a copy."""
+        """A copy of the pixels (H, W, 3)."""
         return np.array(self._image)
 
     def paste(self, x: int, y: int, pixels: Image) -> None:
@@ -153,7 +153,7 @@ class Canvas:
             self._draw.rectangle((x, y, x + width - 1, y + height - 1), fill=color)
 
     def border(self, x: int, y: int, width: int, height: int, color: Color, thick: int) -> None:
-        """A frame of `thick` pixels right around an area, outside of it."""
+        """A frame of `thick` pixels around an area, outside of it."""
         for grown in range(1, thick + 1):
             corner = x + width - 1 + grown, y + height - 1 + grown
             self._draw.rectangle((x - grown, y - grown, *corner), outline=color)
@@ -179,8 +179,21 @@ class Canvas:
         """One line of text, from its top left corner on."""
         self._draw.text((x, y), drawable(text), fill=color, font=_font(size))
 
+    def heading(self, x: int, title: str, subtitle: str) -> None:
+        """A title and, below it, a smaller gray line, from x to as far from the right edge."""
+        room = self.width - 2 * x
+        self.text(x, 14, elide(title, room, 20), size=20)
+        self.text(x, 40, elide(subtitle, room), color=GRAY)
+
+    def averaged(self, factor: int) -> Image:
+        """The pixels, `factor` times smaller by averaging, which makes lines smooth."""
+        height, width = self.height // factor, self.width // factor
+        blocks = self.pixels().reshape(height, factor, width, factor, 3)
+        averaged: Image = np.round(blocks.mean((1, 3))).astype(np.uint8)
+        return averaged
+
     def badge(self, x: int, y: int, text: str, color: Color, *, right: bool = False) -> int:
-        """White text on a colored plate, beginning (or ending) at x; returns its width."""
+        """White text on a colored plate from x on (or up to x); returns its width."""
         width = text_width(text) + 10
         left = x - width if right else x
         box = (left, y, left + width - 1, y + LINE - 2)

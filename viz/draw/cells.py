@@ -1,4 +1,4 @@
-"""One moment of an episode as a small picture with its caption."""
+"""One step of an episode as a frame with its caption."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from wmtk.datasets import Episode
 from wmtk.viz.draw.canvas import FAINT, GRAY, LINE, Canvas, elide, text_width
-from wmtk.viz.draw.episode_view import View
+from wmtk.viz.draw.episode_view import EpisodeView
 from wmtk.viz.draw.marks import END_COLORS, end_of, reward_color, signed
 
 BORDER = 4  # pixels around the last frame, in the color of the end
@@ -27,7 +27,7 @@ class Cells:
     frame_height: int
 
     @classmethod
-    def of(cls, episode: Episode, view: View, columns: int) -> Cells:
+    def of(cls, episode: Episode, view: EpisodeView, columns: int) -> Cells:
         """Frames as large as a row of `columns` of them allows."""
         side = int(np.clip(ROW // columns, NARROWEST, 256))
         height, width = view.frame(episode, 0, side).shape[:2]
@@ -59,7 +59,7 @@ class Cells:
 
 
 def draw_cell(
-    canvas: Canvas, x: int, y: int, episode: Episode, step: int, view: View, cells: Cells
+    canvas: Canvas, x: int, y: int, episode: Episode, step: int, view: EpisodeView, cells: Cells
 ) -> None:
     """The frame at a step; below it the step, the reward, the action that led to it, the end."""
     left, top = x + BORDER, y + BORDER

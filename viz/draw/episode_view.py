@@ -1,4 +1,4 @@
-"""What of a dataset's episodes can be shown: pictures, or lines where there are none."""
+"""How to draw the episodes of a dataset: as images, or as lines where there are none."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class View:
-    """How the episodes of one dataset are looked at."""
+class EpisodeView:
+    """How to draw the episodes of one dataset: its actions, and its images if it has any."""
 
     actions: ActionLook
-    image: str | None  # the observation key of the pictures; None draws lines
-    spec: ArraySpec | None = None  # of the pictures
+    image: str | None  # the observation key of the images; None draws lines
+    spec: ArraySpec | None = None  # of the images
     other_images: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, schema: Schema, env: Mapping[str, Any], image: str | None = None) -> View:
-        """Choose the pictures: those named, or the first there are."""
+    def of(cls, schema: Schema, env: Mapping[str, Any], image: str | None = None) -> EpisodeView:
+        """With the images of a key, by default the first."""
         known = [key for key, spec in schema.obs.items() if spec.is_image]
         if image is not None and image not in known:
             if not known:
@@ -56,12 +56,12 @@ class View:
         return cls(look, chosen, None if chosen is None else schema.obs[chosen], others)
 
     def pictures(self, rows: NDArray[Any]) -> NDArray[np.uint8]:
-        """Rows of the pictures' key, in whatever form they are stored, as (…, H, W, C)."""
+        """Rows of the image key, in any stored layout, as uint8 (…, H, W, C)."""
         assert self.spec is not None
         return to_bytes(self.spec, rows)
 
     def frame(self, episode: Episode, step: int, side: int, factor: int | None = None) -> Image:
-        """The picture at a step, enlarged to about `side` pixels, or by `factor`."""
+        """The image at a step, enlarged to about `side` pixels, or by `factor`."""
         assert self.image is not None
         pixels = to_rgb(self.pictures(episode.obs[self.image][step]))
         longer = max(pixels.shape[:2])
@@ -96,13 +96,13 @@ class View:
 
 
 def _numbers(key: str, rows: NDArray[Any]) -> list[tuple[str, NDArray[np.float64]]]:
-    """An array (T+1, …) as named columns (T+1,), no more than are drawn."""
+    """An array (T+1, …) as named columns (T+1,), at most MAX_LANES."""
     flat = rows.reshape(len(rows), -1)[:, :MAX_LANES].astype(np.float64)
     if rows.ndim == 1 or flat.shape[1] == 1:
         return [(key, flat[:, 0])]
     return [(f"{key}[{index}]", flat[:, index]) for index in range(flat.shape[1])]
 
 
-def view_of(dataset: Dataset, image: str | None = None) -> View:
-    """How to look at a dataset's episodes."""
-    return View.of(dataset.schema, dataset.env, image)
+def view_of(dataset: Dataset, image: str | None = None) -> EpisodeView:
+    """How to draw the episodes of a dataset."""
+    return EpisodeView.of(dataset.schema, dataset.env, image)

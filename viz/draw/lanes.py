@@ -1,11 +1,9 @@
-"""Episodes without pictures: each number of the observation as a line over time."""
+"""Observations without images: each number as a line over the time of an episode."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-
-import numpy as np
 
 from wmtk.viz.draw.canvas import BLUE, FAINT, GRAY, INK, Canvas, Color, Image, elide
 from wmtk.viz.draw.episode_view import Lane
@@ -55,7 +53,7 @@ def draw_lanes(
 def draw_cursor(
     canvas: Canvas, x: int, y: int, width: int, lanes: Sequence[Lane], step: int
 ) -> None:
-    """Point at a step of lanes that were drawn at the same place."""
+    """A vertical line at a step of lanes that were drawn at the same place."""
     left, span = lanes_span(x, width)
     at = left + round(step * (span - 1) / (len(lanes[0].values) - 1))
     canvas.fill(at - 1, y, 3, HEIGHT * len(lanes) - 6, INK)
@@ -69,7 +67,7 @@ def ticks(length: int) -> list[int]:
 
 
 def _curve(width: int, lane: Lane) -> Image:
-    """One line between its lowest and its highest value."""
+    """One line, between the lowest and the highest value of its lane."""
     big = Canvas(width * FINE, INNER * FINE, BACK)
     length = len(lane.values) - 1
     flat = lane.high == lane.low
@@ -85,6 +83,4 @@ def _curve(width: int, lane: Lane) -> Image:
     if lane.stepped:
         points = [corner for a, b in pairwise(points) for corner in ((a[0], b[1]), b)]
     big.line(points, ACTION if lane.stepped else BLUE, 5)
-    fine = big.pixels().reshape(INNER, FINE, width, FINE, 3)
-    smooth: Image = np.round(fine.mean((1, 3))).astype(np.uint8)
-    return smooth
+    return big.averaged(FINE)

@@ -1,18 +1,18 @@
-"""The explanation at the foot of a contact sheet."""
+"""The legend at the foot of a contact sheet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from wmtk.viz.draw.canvas import GREEN, INK, LINE, RED, Canvas, Color, text_width
-from wmtk.viz.draw.episode_view import View
+from wmtk.viz.draw.episode_view import EpisodeView
 from wmtk.viz.draw.marks import END_COLORS, END_MEANINGS
 
 SWATCH = 14
 GAP = 26
 
 
-def legend_items(view: View) -> list[tuple[Color | None, str]]:
+def legend_items(view: EpisodeView) -> list[tuple[Color | None, str]]:
     """Colors and what they mean; texts without a color explain the rest."""
     items: list[tuple[Color | None, str]] = []
     if view.image is None:
@@ -28,8 +28,8 @@ def legend_items(view: View) -> list[tuple[Color | None, str]]:
     return items
 
 
-def _placed(width: int, view: View) -> Iterator[tuple[int, int, Color | None, str]]:
-    """Where each item goes: from left to right, colors on lines of their own."""
+def _placed(width: int, view: EpisodeView) -> Iterator[tuple[int, int, Color | None, str]]:
+    """The place of each item: from left to right, colors on separate lines."""
     x = y = 0
     colored = False
     for color, text in legend_items(view):
@@ -41,11 +41,11 @@ def _placed(width: int, view: View) -> Iterator[tuple[int, int, Color | None, st
         x += needed + GAP
 
 
-def legend_height(width: int, view: View) -> int:
+def legend_height(width: int, view: EpisodeView) -> int:
     return max(y for _, y, _, _ in _placed(width, view)) + LINE + 10
 
 
-def draw_legend(canvas: Canvas, x: int, y: int, width: int, view: View) -> None:
+def draw_legend(canvas: Canvas, x: int, y: int, width: int, view: EpisodeView) -> None:
     for dx, dy, color, text in _placed(width, view):
         if color is not None:
             canvas.fill(x + dx, y + dy + 1, SWATCH, SWATCH, color)

@@ -1,4 +1,4 @@
-"""What is marked in every picture of an episode: rewards, the end, where in time one is."""
+"""Marks of rewards, of the end, and of the current step of an episode."""
 
 from __future__ import annotations
 

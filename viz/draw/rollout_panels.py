@@ -1,4 +1,4 @@
-"""What the pictures and videos of rollouts share: rows of frames, borders, charts, a legend."""
+"""Shared by the sheets and videos of rollouts: rows of frames, borders, charts, a legend."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from wmtk.viz.draw.canvas import (
     text_width,
     to_rgb,
 )
-from wmtk.viz.draw.traces import Chart, Trace
+from wmtk.viz.draw.traces import Trace, TraceChart
 from wmtk.viz.rollouts import Rollout
 
-SEEN, IMAGINED = GREEN, RED
+OBSERVED, IMAGINED = GREEN, RED
 TRUE, MODEL = ORANGE, BLUE
 MODELS: tuple[Color, ...] = (BLUE, PURPLE, (0, 121, 107), (90, 90, 90))  # of several models
 BORDER = 3
@@ -39,13 +39,13 @@ LINES = 44  # pixels of the lines of a chart
 MOST_ROOM = 160  # pixels for the name of a line and a number
 MOST_MODELS = 4
 END = "end"  # the name of the chart of probabilities
-MOST_NUMBERS = 8  # of an observation without pictures
+MOST_NUMBERS = 8  # of an observation without images
 
-ERROR = "error: gray where the model is right, bright where it shows too much, dark too little"
+ERROR = "error: gray where equal, bright where the model is too bright, dark where too dark"
 
 
 def choose_image(obs: dict[str, ArraySpec], wanted: str | None) -> str | None:
-    """The key of the pictures to draw: the one named, or the first; None if there are none."""
+    """The image key to draw: the one given, or the first; None if there are none."""
     known = [key for key, spec in obs.items() if spec.is_image]
     if wanted is not None and wanted not in known:
         there = f"It has: {', '.join(known)}." if known else "It has none: leave --image out."
@@ -53,8 +53,8 @@ def choose_image(obs: dict[str, ArraySpec], wanted: str | None) -> str | None:
     return wanted or (known[0] if known else None)
 
 
-def picture_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """The rows of a rollout's pictures: names and frames (T, H, W, C), fewer of a dream's truth."""
+def image_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """Names and frames (T, H, W, C) of the rows of a rollout; the truth of a dream is shorter."""
     truth, shown = rollout.truth[key], rollout.predicted[key]
     if rollout.dream:
         yield "recorded", truth
@@ -91,11 +91,11 @@ def draw_frame(
 
 
 def phase_color(rollout: Rollout, row: int) -> Color:
-    return SEEN if row < rollout.context else IMAGINED
+    return OBSERVED if row < rollout.context else IMAGINED
 
 
 def chart_traces(rollout: Rollout) -> list[list[Trace]]:
-    """The lines of each chart below the pictures: rewards, and ends where they are learned."""
+    """The lines of each chart: rewards, ends if they are learned, values if there are any."""
     found = [_traces(rollout, "reward", rollout.reward, rollout.reward_predicted)]
     if rollout.end_predicted is not None:
         found.append(_traces(rollout, END, rollout.end, rollout.end_predicted))
@@ -105,7 +105,7 @@ def chart_traces(rollout: Rollout) -> list[list[Trace]]:
 
 
 def number_traces(rollout: Rollout) -> list[list[Trace]]:
-    """The lines of observations that are no pictures, a chart for each number."""
+    """The lines of observations that are no images, a chart for each number."""
     found = []
     for key, rows in rollout.truth.items():
         if rows.dtype == np.uint8 and rows.ndim == 4:
@@ -121,7 +121,7 @@ def number_traces(rollout: Rollout) -> list[list[Trace]]:
 
 
 def _traces(rollout: Rollout, name: str, true: Numbers, shown: Numbers) -> list[Trace]:
-    """What was recorded (T,), and the mean of the futures (S, T), or those of each model."""
+    """The recorded values (T,), and the mean of the samples (S, T), or those of each model."""
     recorded = Trace(name, true, TRUE)
     if not rollout.models:
         return [recorded, Trace("model", shown.mean(0), MODEL)]
@@ -129,29 +129,29 @@ def _traces(rollout: Rollout, name: str, true: Numbers, shown: Numbers) -> list[
     return [recorded, *(Trace(model, values, color) for model, values, color in lines)]
 
 
-def stack_charts(lines: list[list[Trace]], x: int, y: int, width: int) -> list[Chart]:
+def stack_charts(lines: list[list[Trace]], x: int, y: int, width: int) -> list[TraceChart]:
     """Charts below each other."""
     charts = []
     for group in lines:
-        # On a scale of its own, a probability that is next to nothing would look like much.
+        # On a scale of its own, a negligible probability would look large.
         least = (0.0, 1.0) if group[0].name == END else (0.0, 0.0)
-        charts.append(Chart(group, x, y, width, LINES, least))
+        charts.append(TraceChart(group, x, y, width, LINES, least))
         y += charts[-1].height + 4
     return charts
 
 
-def draw_chart(canvas: Canvas, chart: Chart, rollout: Rollout) -> None:
-    """A chart with its names and, above its lines, which rows were seen and which imagined."""
+def draw_chart(canvas: Canvas, chart: TraceChart, rollout: Rollout) -> None:
+    """A chart and, above its lines, a bar that shows which rows are observed and imagined."""
     chart.draw(canvas)
     span, top = chart.width - traces.SCALES, chart.y + traces.NAMES
     ends = round((rollout.context - 0.5) * (span - 1) / (rollout.rows - 1))
     ends = min(span, ends)
-    canvas.fill(chart.x, top - 4, ends, 3, SEEN)
+    canvas.fill(chart.x, top - 4, ends, 3, OBSERVED)
     canvas.fill(chart.x + ends, top - 4, span - ends, 3, IMAGINED)
 
 
-def draw_names(canvas: Canvas, chart: Chart, row: int | None = None) -> None:
-    """The names of a chart's lines and, with a cursor there, their numbers at a row."""
+def draw_names(canvas: Canvas, chart: TraceChart, row: int | None = None) -> None:
+    """The names of the lines of a chart and, at a row, a cursor and their numbers."""
     room = min(chart.width // len(chart.traces), MOST_ROOM)
     for number, trace in enumerate(chart.traces):
         x = chart.x + number * room
@@ -161,7 +161,7 @@ def draw_names(canvas: Canvas, chart: Chart, row: int | None = None) -> None:
         left, space = x + traces.SWATCH + 6, room - traces.SWATCH - 10
         text = f"{trace.name}  {value}"
         if value and text_width(text) > space:
-            text = value  # the color says whose it is
+            text = value  # the color identifies the line
         canvas.text(left, chart.y, elide(text, space))
     if row is not None:
         at = round(row * (chart.width - traces.SCALES - 1) / (len(chart.traces[0].values) - 1))
@@ -172,18 +172,18 @@ def legend(rollouts: list[Rollout], *, pictures: bool) -> list[tuple[Color | Non
     """Colors and what they mean."""
     imagined = any(rollout.context < rollout.rows for rollout in rollouts)
     dream = rollouts[0].dream
-    items: list[tuple[Color | None, str]] = [(SEEN, "seen by the model")]
+    items: list[tuple[Color | None, str]] = [(OBSERVED, "observed by the model")]
     if dream:
-        items.append((IMAGINED, "imagined: the policy acts inside of the model"))
+        items.append((IMAGINED, "imagined: the policy acts in the model"))
     elif imagined:
-        items.append((IMAGINED, "imagined by the model, from the actions alone"))
+        items.append((IMAGINED, "imagined by the model from the actions"))
     items.append((TRUE, "recorded"))
     if models := rollouts[0].models:
         items += [(color, name) for name, color in zip(models, MODELS, strict=False)]
     else:
         items.append((MODEL, "predicted by the model"))
     if rollouts[0].value is not None:
-        items.append((None, "value: what the critic expects of a state and all after it"))
+        items.append((None, "value: the critic's estimate of the return from a state on"))
     return [*items, (None, ERROR)] if pictures and not dream else items
 
 

@@ -1,4 +1,4 @@
-"""Several numbers over the time of an episode, as lines in one small chart."""
+"""Several numbers over the time of an episode, as lines of one small chart."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Chart:
+class TraceChart:
     """Lines on one scale, the first one on top, at a place of a canvas."""
 
     traces: Sequence[Trace]
@@ -40,7 +40,7 @@ class Chart:
     y: int
     width: int  # of everything
     lines: int  # pixels, the height of the lines alone
-    least: tuple[float, float] = (0.0, 0.0)  # what the scale shows at least
+    least: tuple[float, float] = (0.0, 0.0)  # the range that the scale includes
 
     @property
     def height(self) -> int:
@@ -67,7 +67,7 @@ class Chart:
         return float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
 
     def draw(self, canvas: Canvas) -> None:
-        """All that does not change from step to step."""
+        """Lines, range and ticks, which are the same at every step."""
         low, high = self.range
         right = self.x + self._span + 8
         canvas.paste(self.x, self._top, self._curves(low, high))
@@ -97,7 +97,7 @@ class Chart:
             x += widest + GAP
 
     def _text(self, value: float) -> str:
-        """A number with the digits that can be told apart on the chart."""
+        """A number with as many digits as the resolution of the chart."""
         low, high = self.range
         largest = max(-low, high)
         if not largest or not 1e-6 < largest < 1e6:
@@ -125,9 +125,7 @@ class Chart:
             points = [
                 place(step, value)
                 for step, value in enumerate(trace.values.tolist())
-                if not math.isnan(value)  # nothing is known of it
+                if not math.isnan(value)  # unknown
             ]
             big.line(points, trace.color, 2 * FINE - 1)
-        fine = big.pixels().reshape(self.lines, FINE, self._span, FINE, 3)
-        smooth: Image = np.round(fine.mean((1, 3))).astype(np.uint8)
-        return smooth
+        return big.averaged(FINE)

@@ -83,7 +83,7 @@ def code_history(
             chosen,
             lambda c: c.usage.usage,
         )
-        draw_maps(prior, "Prior (before it), by update", chosen, lambda c: c.prior)
+        draw_maps(prior, "Prior (before observing it), by update", chosen, lambda c: c.prior)
     return figure
 
 

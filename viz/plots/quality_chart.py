@@ -35,7 +35,7 @@ def quality_panels(
             "score": (f"{key}: {score}", f"{score} (dB)"),
             "skill": (f"{key}: skill against copying the last frame", "skill"),
             "moving": (f"{key}: skill on moving pixels", "skill"),
-            "informed": (f"{key}: skill of the samples' mean against the average frame", "skill"),
+            "informed": (f"{key}: skill against the average frame", "skill"),
         }
         for field, (title, unit) in rows.items():
             curves = [

@@ -12,7 +12,7 @@ from wmtk.datasets import Dataset, Episode, EpisodeTable
 from wmtk.errors import DatasetError
 from wmtk.viz.draw.canvas import FAINT, GRAY, LINE, Canvas, Image, elide, wrap
 from wmtk.viz.draw.cells import CAPTION, Cells, draw_cell
-from wmtk.viz.draw.episode_view import MAX_LANES, Lane, View, view_of
+from wmtk.viz.draw.episode_view import MAX_LANES, EpisodeView, Lane, view_of
 from wmtk.viz.draw.lanes import draw_lanes, lanes_height, lanes_span
 from wmtk.viz.draw.legend import draw_legend, legend_height
 from wmtk.viz.draw.marks import END_COLORS, TIMELINE, draw_timeline, end_of, plain, spread_steps
@@ -92,7 +92,7 @@ def dataset_sheet(
     return Sheet(pixels, tuple(choices), view.image)
 
 
-def describe(dataset: Dataset, view: View) -> str:
+def describe(dataset: Dataset, view: EpisodeView) -> str:
     """A dataset in a line: task, size, what of it is shown."""
     env = dataset.env
     task = str(env.get("env_id") or env.get("id") or "unknown task")
@@ -111,7 +111,7 @@ def describe(dataset: Dataset, view: View) -> str:
 
 
 def contact_sheet(
-    rows: Sequence[Row], view: View, *, frames: int = 8, title: str = "", subtitle: str = ""
+    rows: Sequence[Row], view: EpisodeView, *, frames: int = 8, title: str = "", subtitle: str = ""
 ) -> Image:
     """One row per episode: frames from its first to its last, or lines if there are none."""
     if view.image is None:
@@ -126,8 +126,7 @@ def contact_sheet(
     full = max(LABEL + width, NARROWEST) + 2 * MARGIN
     below = HEADER + pitch * len(rows)
     canvas = Canvas(full, below + legend_height(full - 2 * MARGIN, view) + MARGIN)
-    canvas.text(MARGIN, 14, elide(title, full - 2 * MARGIN, 20), size=20)
-    canvas.text(MARGIN, 38, elide(subtitle, full - 2 * MARGIN), color=GRAY)
+    canvas.heading(MARGIN, title, subtitle)
     for index, row in enumerate(rows):
         y = HEADER + index * pitch
         canvas.fill(MARGIN, y - 2, full - 2 * MARGIN, 1, FAINT)
@@ -164,7 +163,7 @@ def draw_label(canvas: Canvas, x: int, y: int, row: Row, *, with_end: bool) -> N
 
 
 def _draw_frames(
-    canvas: Canvas, x: int, y: int, episode: Episode, view: View, cells: Cells, count: int
+    canvas: Canvas, x: int, y: int, episode: Episode, view: EpisodeView, cells: Cells, count: int
 ) -> None:
     steps = spread_steps(episode.length, count).tolist()
     for column, step in enumerate(steps):

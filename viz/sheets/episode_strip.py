@@ -1,22 +1,22 @@
-"""One episode as a picture: its moments in reading order."""
+"""Frames of one episode, in reading order."""
 
 from __future__ import annotations
 
-from wmtk.viz.draw.canvas import FAINT, GRAY, Canvas, Image, elide
+from wmtk.viz.draw.canvas import FAINT, Canvas, Image
 from wmtk.viz.draw.cells import CAPTION, Cells, draw_cell
-from wmtk.viz.draw.episode_view import View
+from wmtk.viz.draw.episode_view import EpisodeView
 from wmtk.viz.draw.legend import draw_legend, legend_height
 from wmtk.viz.draw.marks import TIMELINE, draw_timeline, spread_steps
 from wmtk.viz.sheets.contact_sheet import HEADER, MARGIN, NARROWEST, Row, contact_sheet
 
 COLUMNS = 8
-MOMENTS = 40
+FRAMES = 40
 
 
 def episode_strip(
-    row: Row, view: View, *, frames: int = MOMENTS, title: str = "", subtitle: str = ""
+    row: Row, view: EpisodeView, *, frames: int = FRAMES, title: str = "", subtitle: str = ""
 ) -> Image:
-    """Moments of an episode from its first to its last, in lines of up to eight."""
+    """Frames from the first step to the last, in rows of up to eight."""
     if view.image is None:
         return contact_sheet([row], view, title=title, subtitle=subtitle)
     episode = row.episode
@@ -28,8 +28,7 @@ def episode_strip(
     below = HEADER + pitch * -(-len(steps) // columns)
     height = below + TIMELINE + 20 + legend_height(width, view) + MARGIN
     canvas = Canvas(width + 2 * MARGIN, height)
-    canvas.text(MARGIN, 14, elide(title, width, 20), size=20)
-    canvas.text(MARGIN, 38, elide(subtitle, width), color=GRAY)
+    canvas.heading(MARGIN, title, subtitle)
     for index, step in enumerate(steps):
         line, column = divmod(index, columns)
         x, y = MARGIN + column * cells.pitch, HEADER + line * pitch

@@ -1,4 +1,4 @@
-"""Rollouts as a still picture: rows for the truth, the model and the error, columns for steps."""
+"""Rollouts as an image: rows for the truth, the model and the error, columns for steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.viz.draw.canvas import FAINT, GRAY, LINE, Canvas, Image, elide
+from wmtk.viz.draw.canvas import FAINT, LINE, Canvas, Image, elide
 from wmtk.viz.draw.rollout_panels import (
     BORDER,
     chart_traces,
@@ -16,10 +16,10 @@ from wmtk.viz.draw.rollout_panels import (
     draw_frame,
     draw_key,
     draw_names,
+    image_rows,
     legend,
     number_traces,
     phase_color,
-    picture_rows,
     stack_charts,
 )
 from wmtk.viz.rollouts import Rollout
@@ -35,16 +35,16 @@ BELOW = 22  # pixels between rollouts
 PLOT = 900  # pixels for the lines of observations without pictures
 KEY = 2 * LINE + 16
 NARROWEST = 760
-SEEN_COLUMNS = 4  # at most, of rows that were seen before others are imagined
+OBSERVED_COLUMNS = 4  # at most, of observed rows
 
 
-def shown_rows(rollout: Rollout, columns: int) -> NDArray[np.int64]:
-    """Which rows become columns: the last that were seen, then imagined ones spread evenly."""
+def sheet_rows(rollout: Rollout, columns: int) -> NDArray[np.int64]:
+    """The rows to draw as columns: the last observed ones, then imagined ones, evenly spaced."""
     if rollout.context >= rollout.rows:
         return np.unique(np.round(np.linspace(0, rollout.rows - 1, columns)).astype(np.int64))
-    seen = min(SEEN_COLUMNS, rollout.context, max(1, columns // 3))
-    ahead = np.linspace(rollout.rows - 1, rollout.context, columns - seen)  # the last at least
-    before = np.arange(rollout.context - seen, rollout.context)
+    observed = min(OBSERVED_COLUMNS, rollout.context, max(1, columns // 3))
+    ahead = np.linspace(rollout.rows - 1, rollout.context, columns - observed)  # the last at least
+    before = np.arange(rollout.context - observed, rollout.context)
     return np.unique(np.concatenate([before, np.round(ahead)]).astype(np.int64))
 
 
@@ -56,14 +56,13 @@ def rollout_sheet(
     title: str = "",
     subtitle: str = "",
 ) -> Image:
-    """All rollouts below each other; with `image` None their numbers are drawn as lines."""
+    """All rollouts below each other; without an image key their numbers are drawn as lines."""
     assert rollouts, "nothing to draw"
-    blocks = [_Block(rollout, image, columns) for rollout in rollouts]
+    blocks = [_RolloutBlock(rollout, image, columns) for rollout in rollouts]
     width = max(NARROWEST, *(block.width for block in blocks)) + 2 * MARGIN
     height = HEADER + sum(block.height + BELOW for block in blocks) + KEY
     canvas = Canvas(width, height)
-    canvas.text(MARGIN, 14, elide(title, width - 2 * MARGIN, 20), size=20)
-    canvas.text(MARGIN, 40, elide(subtitle, width - 2 * MARGIN), color=GRAY)
+    canvas.heading(MARGIN, title, subtitle)
     y = HEADER
     for block in blocks:
         canvas.fill(MARGIN, y - 4, width - 2 * MARGIN, 1, FAINT)
@@ -74,13 +73,13 @@ def rollout_sheet(
     return canvas.pixels()
 
 
-class _Block:
-    """One rollout in a sheet."""
+class _RolloutBlock:
+    """The layout of one rollout in a sheet."""
 
     def __init__(self, rollout: Rollout, image: str | None, columns: int) -> None:
         self.rollout = rollout
-        self.steps = shown_rows(rollout, columns).tolist() if image else []
-        self.pictures = list(picture_rows(rollout, image)) if image else []
+        self.steps = sheet_rows(rollout, columns).tolist() if image else []
+        self.pictures = list(image_rows(rollout, image)) if image else []
         lines = ([] if image else number_traces(rollout)) + chart_traces(rollout)
         self.scale, self.pitch = 1, (0, 0)
         if self.pictures:
@@ -106,7 +105,7 @@ class _Block:
             canvas.text(MARGIN, top + high // 2 - LINE, elide(name, NAMES - 8))
             for column, step in enumerate(self.steps):
                 if step >= len(frames):
-                    break  # of a dream there is no truth after the context
+                    break  # a dream has no truth after the context
                 x = left + column * wide + BORDER
                 color = phase_color(rollout, step)
                 draw_frame(canvas, x, top + BORDER, frames[step], self.scale, color)
@@ -124,6 +123,6 @@ class _Block:
             return f"step {step}"
         ahead = step - self.rollout.context + 1
         if ahead <= 0:
-            return f"seen {step + 1}"
+            return f"obs {step + 1}"
         action = f"  {self.rollout.actions[step]}" if self.rollout.actions else ""
         return f"+{ahead}{action}"

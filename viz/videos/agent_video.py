@@ -1,4 +1,4 @@
-"""One episode as its policy lived it: what it saw, what its model made of it, what it expected."""
+"""One episode of a policy: observations, reconstructions, values, and predicted rewards."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from wmtk.viz.draw.canvas import (
     text_width,
     to_rgb,
 )
-from wmtk.viz.draw.episode_view import Lane, View
+from wmtk.viz.draw.episode_view import EpisodeView, Lane
 from wmtk.viz.draw.lanes import draw_cursor, draw_lanes, lanes_height
-from wmtk.viz.draw.marks import END_COLORS, end_of, plain, reward_color, signed
-from wmtk.viz.draw.traces import Chart, Trace
+from wmtk.viz.draw.marks import END_COLORS, end_of
+from wmtk.viz.draw.step_strip import draw_step_names, draw_step_numbers
+from wmtk.viz.draw.traces import Trace, TraceChart
 
 SIDE, ALONE = 320, 384  # about what pictures are enlarged to: two beside each other, or one
 MARGIN = 16
@@ -39,29 +40,29 @@ STRIP = 50  # pixels below the pictures for numbers
 VALUE_LINES, REWARD_LINES = 96, 56
 INNER = 2 * SIDE + GAP  # pixels between the margins, at least
 NARROWEST = 408  # the same, where there is one picture
-REAL, BELIEVED = ORANGE, BLUE  # what happened, and what the agent made of it
-# Where the columns of the strip begin, as fractions of its width.
-COLUMNS = {"step": 0.0, "action": 0.25, "reward": 0.6, "return": 0.8}
+RECORDED, PREDICTED = ORANGE, BLUE
 
 
-def agent_frames(recording: EpisodeRecording, view: View, *, title: str = "") -> Iterator[Image]:
+def agent_frames(
+    recording: EpisodeRecording, view: EpisodeView, *, title: str = ""
+) -> Iterator[Image]:
     """T+1 frames of equal size, for `write_video`.
 
-    On top is what the policy saw, beside it what its world model took that for, or, where there
-    are no pictures, the observation as lines. Below are its critic's values and the discounted
-    returns that came, and the rewards, those that the model saw too. Of a policy without a world
-    model there is only what it saw, and the rewards.
+    On top are the observation and its reconstruction by the world model, or the observation as
+    lines if it has no images. Below are the values of the critic with the discounted returns, and
+    the rewards with the predicted ones. Policies without a world model have observations and
+    rewards only.
     """
-    scene = _Scene.of(recording, view)
-    background = scene.background(title)
+    layout = _AgentLayout.of(recording, view)
+    background = layout.background(title)
     returns: NDArray[np.float64] = np.cumsum(recording.episode.reward, dtype=np.float64)
     for step in range(recording.episode.length + 1):
-        yield scene.draw(background, step, float(returns[step]))
+        yield layout.draw(background, step, float(returns[step]))
 
 
 @dataclass(frozen=True)
-class _Panel:
-    """A picture for each step."""
+class _ImagePanel:
+    """An image for each step."""
 
     caption: str
     frames: NDArray[np.uint8]  # (T+1, H, W, C)
@@ -76,20 +77,20 @@ class _Panel:
 
 
 @dataclass(frozen=True)
-class _Scene:
+class _AgentLayout:
     """Where things are, the same in every frame."""
 
     episode: Episode
-    view: View
-    panels: list[_Panel]
+    view: EpisodeView
+    panels: list[_ImagePanel]
     lanes: list[Lane]  # of the observation, where there are no pictures
-    charts: list[Chart]
+    charts: list[TraceChart]
     strip: int  # the top of the numbers
     inner: int
     height: int
 
     @classmethod
-    def of(cls, recording: EpisodeRecording, view: View) -> _Scene:
+    def of(cls, recording: EpisodeRecording, view: EpisodeView) -> _AgentLayout:
         episode = recording.episode
         panels, lanes = _panels(recording, view), []
         least = NARROWEST if len(panels) == 1 else INNER
@@ -103,12 +104,9 @@ class _Scene:
         below = strip + STRIP
         charts = []
         for traces, lines in _traces(recording):
-            charts.append(Chart(traces, MARGIN, below, inner, lines))
+            charts.append(TraceChart(traces, MARGIN, below, inner, lines))
             below += charts[-1].height + 8
         return cls(episode, view, panels, lanes, charts, strip, inner, below + MARGIN - 8)
-
-    def _column(self, name: str) -> int:
-        return MARGIN + round(COLUMNS[name] * self.inner)
 
     def background(self, title: str) -> Image:
         """What does not change from step to step."""
@@ -121,8 +119,7 @@ class _Scene:
         if self.lanes:
             end = END_COLORS[end_of(self.episode)]
             draw_lanes(canvas, MARGIN, TITLE, self.inner, self.lanes, end=end)
-        for name in COLUMNS:
-            canvas.text(self._column(name), self.strip, name, size=12, color=GRAY)
+        draw_step_names(canvas, MARGIN, self.strip, self.inner)
         for chart in self.charts:
             chart.draw(canvas)
         return canvas.pixels()
@@ -141,58 +138,44 @@ class _Scene:
             draw_cursor(canvas, MARGIN, TITLE, self.inner, self.lanes, step)
         if ended:
             canvas.badge(MARGIN + self.inner, 10, end, END_COLORS[end], right=True)
-        self._draw_numbers(canvas, step, total)
+        draw_step_numbers(
+            canvas, MARGIN, self.strip, self.inner, self.episode, step, total, self.view
+        )
         for chart in self.charts:
             chart.draw_step(canvas, step)
         return canvas.pixels()
 
-    def _draw_numbers(self, canvas: Canvas, step: int, total: float) -> None:
-        episode, y = self.episode, self.strip + 17
-        canvas.text(self._column("step"), y, f"{step} / {episode.length}", size=16)
-        x = self._column("action")
-        if step == 0:
-            canvas.text(x, y, "reset", size=16, color=GRAY)
-        else:
-            room = self._column("reward") - x - 8
-            self.view.actions.draw(canvas, x, y, room, episode.action[step], size=16)
-        reward = float(episode.reward[step])
-        if reward:
-            canvas.badge(self._column("reward"), y + 1, signed(reward), reward_color(reward))
-        else:
-            canvas.text(self._column("reward"), y, "0", size=16, color=GRAY)
-        canvas.text(self._column("return"), y, plain(total), size=16)
 
-
-def _panels(recording: EpisodeRecording, view: View) -> list[_Panel]:
-    """What was seen and, if there is one, the model's picture of it, beside each other."""
+def _panels(recording: EpisodeRecording, view: EpisodeView) -> list[_ImagePanel]:
+    """The observation and, beside it, the reconstruction if there is one."""
     key = view.image
     if key is None:
         return []
-    both, seen = key in recording.reconstructions, recording.images.get(key)
-    if seen is None:
-        seen = view.pictures(recording.episode.obs[key])
-    scale = max(1, round((SIDE if both else ALONE) / max(seen.shape[1:3])))
-    panels = [_Panel("what the agent sees", seen, MARGIN, scale)]
+    both, observed = key in recording.reconstructions, recording.images.get(key)
+    if observed is None:
+        observed = view.pictures(recording.episode.obs[key])
+    scale = max(1, round((SIDE if both else ALONE) / max(observed.shape[1:3])))
+    panels = [_ImagePanel("observation", observed, MARGIN, scale)]
     if both:
         x = MARGIN + panels[0].size[0] + GAP
-        made = _Panel("what its world model makes of it", recording.reconstructions[key], x, scale)
+        made = _ImagePanel("reconstruction", recording.reconstructions[key], x, scale)
         panels.append(made)
     return panels
 
 
 def _traces(recording: EpisodeRecording) -> list[tuple[list[Trace], int]]:
     """The lines of each chart, and how high it is."""
-    reward = [Trace("reward", recording.episode.reward.astype(np.float64), REAL)]
+    reward = [Trace("reward", recording.episode.reward.astype(np.float64), RECORDED)]
     if recording.values is None or recording.rewards is None or recording.discount is None:
         return [(reward, REWARD_LINES)]
     if recording.true_rewards is not None:
-        reward = [Trace("reward", recording.true_rewards, REAL)]
-    came = discounted_returns(
+        reward = [Trace("reward", recording.true_rewards, RECORDED)]
+    returns = discounted_returns(
         recording.episode, recording.discount, recording.values, recording.true_rewards
     )
     value = [
-        Trace("the critic's value", recording.values, BELIEVED),
-        Trace(f"the return that came, discounted by {recording.discount:g}", came, REAL),
+        Trace("value (critic)", recording.values, PREDICTED),
+        Trace(f"discounted return (γ = {recording.discount:g})", returns, RECORDED),
     ]
-    reward.append(Trace("as its model sees it", recording.rewards, BELIEVED))
+    reward.append(Trace("reward predicted by the model", recording.rewards, PREDICTED))
     return [(value, VALUE_LINES), (reward, REWARD_LINES)]

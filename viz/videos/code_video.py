@@ -1,4 +1,4 @@
-"""The codes of an episode, step by step: frames, what is expected, what is seen, and the KL."""
+"""The codes of an episode step by step: frames, prior, posterior, and the KL between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wmtk.datasets import Batch
 from wmtk.stats import Numbers
 from wmtk.viz.draw.canvas import BLUE, FAINT, GRAY, LINE, Canvas, Image, elide, enlarge, to_rgb
 from wmtk.viz.draw.code_squares import map_pixels
-from wmtk.viz.draw.traces import Chart, Trace
+from wmtk.viz.draw.traces import Trace, TraceChart
 from wmtk.viz.metrics.divergences import divergence
 
 MARGIN = 16
@@ -29,90 +29,92 @@ NARROWEST = 640
 
 
 @dataclass(frozen=True)
-class CodeFilm:
-    """One window of T rows: what the variables are taken to be before and after each is seen."""
+class CodeClip:
+    """Prior and posterior of the codes over one window of T rows, with its frames."""
 
     title: str
-    truth: NDArray[np.uint8] | None  # (T, H, W, C); None without pictures
-    shown: NDArray[np.uint8] | None  # (T, H, W, C), as the model shows them
+    truth: NDArray[np.uint8] | None  # (T, H, W, C); None without images
+    reconstruction: NDArray[np.uint8] | None  # (T, H, W, C), reconstructions
     posterior: Floats  # (T, V, K)
     prior: Floats  # (T, V, K)
     kl: Numbers  # (T,), nats
 
 
-def code_films(seen: Posterior, batch: Batch, image: str | None) -> list[CodeFilm]:
-    """Windows that a model has seen, with the pictures of one observation key."""
-    films = []
+def code_clips(observed: Posterior, batch: Batch, image: str | None) -> list[CodeClip]:
+    """The codes of each window of a batch, with the images of one observation key."""
+    clips = []
     for number in range(len(batch.reward)):
         T, first = int(batch.mask[number].sum()), int(batch.start[number])
-        post, prior = (np.asarray(x[number, :T], np.float64) for x in (seen.posterior, seen.prior))
+        post, prior = (
+            np.asarray(x[number, :T], np.float64) for x in (observed.posterior, observed.prior)
+        )
 
-        def pictures(rows: NDArray[Any], number: int = number, T: int = T) -> NDArray[np.uint8]:
+        def images(rows: NDArray[Any], number: int = number, T: int = T) -> NDArray[np.uint8]:
             return np.asarray(rows[number, :T], np.uint8)
 
-        films.append(
-            CodeFilm(
+        clips.append(
+            CodeClip(
                 title=f"episode {batch.episode[number]}, steps {first} to {first + T - 1}",
-                truth=None if image is None else pictures(batch.obs[image]),
-                shown=None if image is None else pictures(seen.obs[image]),
-                posterior=seen.posterior[number, :T],
-                prior=seen.prior[number, :T],
+                truth=None if image is None else images(batch.obs[image]),
+                reconstruction=None if image is None else images(observed.obs[image]),
+                posterior=observed.posterior[number, :T],
+                prior=observed.prior[number, :T],
                 kl=np.asarray(divergence(post, prior).sum(-1)),
             )
         )
-    return films
+    return clips
 
 
-def code_frames(film: CodeFilm, *, title: str = "") -> Iterator[Image]:
+def code_frames(clip: CodeClip, *, title: str = "") -> Iterator[Image]:
     """A frame for each row."""
-    scene = _Scene(film)
-    background = scene.background(title)
-    for row in range(len(film.kl)):
-        yield scene.draw(background, row)
+    layout = _CodeLayout(clip)
+    background = layout.background(title)
+    for row in range(len(clip.kl)):
+        yield layout.draw(background, row)
 
 
-class _Scene:
+class _CodeLayout:
     """Where things are, the same in every frame."""
 
-    def __init__(self, film: CodeFilm) -> None:
-        self.film = film
-        V, K = film.posterior.shape[1:]
+    def __init__(self, clip: CodeClip) -> None:
+        self.clip = clip
+        V, K = clip.posterior.shape[1:]
         self.cell = int(np.clip(MAP // max(V, K), SMALLEST, LARGEST))
         self.scale, self.left = 1, MARGIN
-        pictures = 0
-        if film.truth is not None:
-            height, width = film.truth.shape[1:3]
+        image_height = 0
+        if clip.truth is not None:
+            height, width = clip.truth.shape[1:3]
             self.scale = max(1, round(SIDE / max(height, width)))
             self.left = MARGIN + width * self.scale + GAP
-            pictures = 2 * (height * self.scale + CAPTION)
+            image_height = 2 * (height * self.scale + CAPTION)
         self.pitch = max(K * self.cell, 170) + GAP
         self.top = TITLE + CAPTION
         width = max(self.left + 2 * self.pitch - GAP + MARGIN, NARROWEST)
-        below = TITLE + max(pictures, CAPTION + V * self.cell) + 14
-        trace = Trace("KL between the two, nats", film.kl, BLUE)
-        self.chart = Chart([trace], MARGIN, below, width - 2 * MARGIN, LINES)
+        below = TITLE + max(image_height, CAPTION + V * self.cell) + 14
+        trace = Trace("KL of posterior and prior, nats", clip.kl, BLUE)
+        self.chart = TraceChart([trace], MARGIN, below, width - 2 * MARGIN, LINES)
         self.size = width, below + self.chart.height + MARGIN // 2
 
     def background(self, title: str) -> Image:
         canvas = Canvas(*self.size)
-        text = f"{title}: {self.film.title}" if title else self.film.title
+        text = f"{title}: {self.clip.title}" if title else self.clip.title
         canvas.text(MARGIN, 10, elide(text, self.size[0] - 2 * MARGIN, 16), size=16)
-        for number, name in enumerate(("prior, before seeing it", "posterior, having seen it")):
+        for number, name in enumerate(("prior (before the frame)", "posterior (given the frame)")):
             x = self.left + number * self.pitch
             canvas.text(x, TITLE, elide(name, self.pitch - 6), color=GRAY)
         self.chart.draw(canvas)
         return canvas.pixels()
 
     def draw(self, background: Image, row: int) -> Image:
-        canvas, film = Canvas.of(background), self.film
-        for number, codes in enumerate((film.prior, film.posterior)):
+        canvas, clip = Canvas.of(background), self.clip
+        for number, codes in enumerate((clip.prior, clip.posterior)):
             x = self.left + number * self.pitch
             canvas.paste(x, self.top, map_pixels(codes[row].astype(np.float64), self.cell))
             V, K = codes.shape[1:]
             canvas.border(x, self.top, K * self.cell - 1, V * self.cell - 1, FAINT, 1)
-        if film.truth is not None and film.shown is not None:
+        if clip.truth is not None and clip.reconstruction is not None:
             y = TITLE
-            for name, frames in (("seen", film.truth), ("as the model shows it", film.shown)):
+            for name, frames in (("truth", clip.truth), ("reconstruction", clip.reconstruction)):
                 pixels = enlarge(to_rgb(frames[row, ..., :3]), self.scale)
                 canvas.text(MARGIN, y, name, color=GRAY)
                 canvas.paste(MARGIN, y + CAPTION, pixels)

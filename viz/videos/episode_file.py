@@ -1,4 +1,4 @@
-"""One episode of a dataset as a file: a video, or a picture of its moments."""
+"""One episode of a dataset as a file: a video, or an image of some of its frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wmtk.viz.draw.episode_view import view_of
 from wmtk.viz.draw.marks import end_of
 from wmtk.viz.sheets.contact_sheet import Row, describe
 from wmtk.viz.sheets.episode_strip import episode_strip
-from wmtk.viz.videos.episode_video import play_frames
+from wmtk.viz.videos.episode_video import episode_frames
 from wmtk.viz.videos.video_file import (
     IMAGE_ENDINGS,
     VIDEO_ENDINGS,
@@ -27,8 +27,8 @@ ENDINGS = VIDEO_ENDINGS + IMAGE_ENDINGS
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """An episode that was written as a video or a picture."""
+class WrittenEpisode:
+    """An episode that was written as a video or an image."""
 
     path: Path
     episode: int  # index in the dataset
@@ -36,15 +36,15 @@ class Recorded:
     total_reward: float
     end: str
     image: str | None  # the observation key shown; None if lines were drawn
-    frames: int  # 1 for a picture
-    fps: float | None  # None for a picture
+    frames: int  # 1 for an image
+    fps: float | None  # None for an image
     width: int
     height: int
     bytes: int
 
 
 def find_episode(dataset: Dataset, index: int) -> int:
-    """The index of an episode, negative ones counted from the end; refuses what is not there."""
+    """The index of an episode, negative ones counted from the end."""
     count = len(dataset)
     if not count:
         raise DatasetError(
@@ -67,11 +67,11 @@ def write_episode(
     scale: int | None = None,
     image: str | None = None,
     on_frame: Callable[[int, int], None] = lambda done, total: None,
-) -> Recorded:
+) -> WrittenEpisode:
     """Write an episode into a file whose ending decides the format: mp4, webm, gif or png.
 
-    `image` names the pictures to show, `scale` how much they are enlarged. `on_frame` hears how
-    many frames are done, and of how many.
+    `image` is the image key to draw, `scale` the factor of enlargement. `on_frame(done, total)` is
+    called after each frame.
     """
     target = Path(path)
     still = require_ending(target, ENDINGS) in IMAGE_ENDINGS
@@ -81,7 +81,7 @@ def write_episode(
     title = f"{dataset.path.resolve().name}, episode {number}"
 
     def frames() -> Iterator[Image]:
-        drawn = play_frames(episode, view, scale=scale, title=title)
+        drawn = episode_frames(episode, view, scale=scale, title=title)
         for done, frame in enumerate(drawn, start=1):
             yield frame
             on_frame(done, episode.length + 1)
@@ -93,7 +93,7 @@ def write_episode(
         on_frame(1, 1)
     else:
         written = write_video(target, frames(), fps)
-    return Recorded(
+    return WrittenEpisode(
         path=target,
         episode=number,
         steps=episode.length,

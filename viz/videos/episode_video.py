@@ -1,4 +1,4 @@
-"""One episode as a video: every step with its action, reward and return below the picture."""
+"""One episode as a video: each frame with its step, action, reward and return below."""
 
 from __future__ import annotations
 
@@ -10,17 +10,10 @@ from numpy.typing import NDArray
 
 from wmtk.datasets import Episode
 from wmtk.viz.draw.canvas import FAINT, GRAY, Canvas, Image, elide, text_width
-from wmtk.viz.draw.episode_view import Lane, View
+from wmtk.viz.draw.episode_view import EpisodeView, Lane
 from wmtk.viz.draw.lanes import draw_cursor, draw_lanes, lanes_height
-from wmtk.viz.draw.marks import (
-    END_COLORS,
-    TIMELINE,
-    draw_timeline,
-    end_of,
-    plain,
-    reward_color,
-    signed,
-)
+from wmtk.viz.draw.marks import END_COLORS, TIMELINE, draw_timeline, end_of
+from wmtk.viz.draw.step_strip import draw_step_names, draw_step_numbers
 
 SIDE = 384  # about what pictures are enlarged to
 MARGIN = 16
@@ -29,16 +22,14 @@ BORDER = 4
 STRIP = 54  # pixels below the picture for numbers
 NARROWEST = 408  # pixels, for the numbers
 PLOT = 640
-# Where the columns of the strip begin, as fractions of its width.
-COLUMNS = {"step": 0.0, "action": 0.25, "reward": 0.62, "return": 0.82}
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _EpisodeLayout:
     """Where things are, the same in every frame."""
 
     episode: Episode
-    view: View
+    view: EpisodeView
     lanes: list[Lane]  # empty if there are pictures
     scale: int | None
     width: int  # of the picture
@@ -46,7 +37,7 @@ class _Layout:
     inner: int  # of everything but the margins
 
     @classmethod
-    def of(cls, episode: Episode, view: View, scale: int | None) -> _Layout:
+    def of(cls, episode: Episode, view: EpisodeView, scale: int | None) -> _EpisodeLayout:
         if view.image is None:
             lanes = view.lanes([episode])[0]
             return cls(episode, view, lanes, scale, PLOT, lanes_height(lanes), PLOT)
@@ -56,7 +47,7 @@ class _Layout:
 
     @property
     def left(self) -> int:
-        """The left edge of the picture, which is in the middle."""
+        """The left edge of the image, which is centered."""
         return MARGIN + (self.inner - self.width) // 2
 
     @property
@@ -64,17 +55,13 @@ class _Layout:
         """The top of the numbers."""
         return TITLE + self.height + BORDER + 8
 
-    def column(self, name: str) -> int:
-        return MARGIN + round(COLUMNS[name] * self.inner)
-
     def background(self, title: str) -> Image:
-        """What does not change from step to step."""
+        """Title, names and frame, which are the same at every step."""
         full = self.strip + STRIP + TIMELINE + MARGIN
         canvas = Canvas(self.inner + 2 * MARGIN, full)
         room = self.inner - text_width(end_of(self.episode)) - 20  # of the badge at the end
         canvas.text(MARGIN, 10, elide(title, room), color=GRAY)
-        for name in COLUMNS:
-            canvas.text(self.column(name), self.strip, name, size=12, color=GRAY)
+        draw_step_names(canvas, MARGIN, self.strip, self.inner)
         if self.lanes:
             end = END_COLORS[end_of(self.episode)]
             draw_lanes(canvas, self.left, TITLE, self.width, self.lanes, end=end)
@@ -90,7 +77,8 @@ class _Layout:
         else:
             pixels = self.view.frame(episode, step, SIDE, self.scale)
             canvas.paste(self.left, TITLE, pixels)
-        self._draw_numbers(canvas, step, total)
+        draw_step_numbers(canvas, MARGIN, self.strip, self.inner, episode, step, total, self.view)
+        draw_timeline(canvas, MARGIN, self.strip + STRIP, self.inner - 6, episode, now=step)
         if step == episode.length:
             end = end_of(episode)
             canvas.badge(MARGIN + self.inner, 8, end, END_COLORS[end], right=True)
@@ -99,33 +87,16 @@ class _Layout:
                 canvas.border(*area, END_COLORS[end], BORDER)
         return canvas.pixels()
 
-    def _draw_numbers(self, canvas: Canvas, step: int, total: float) -> None:
-        episode, y = self.episode, self.strip + 18
-        canvas.text(self.column("step"), y, f"{step} / {episode.length}", size=16)
-        x = self.column("action")
-        if step == 0:
-            canvas.text(x, y, "reset", size=16, color=GRAY)
-        else:
-            room = self.column("reward") - x - 8
-            self.view.actions.draw(canvas, x, y, room, episode.action[step], size=16)
-        reward = float(episode.reward[step])
-        if reward:
-            canvas.badge(self.column("reward"), y + 1, signed(reward), reward_color(reward))
-        else:
-            canvas.text(self.column("reward"), y, "0", size=16, color=GRAY)
-        canvas.text(self.column("return"), y, plain(total), size=16)
-        draw_timeline(canvas, MARGIN, self.strip + STRIP, self.inner - 6, episode, now=step)
 
-
-def play_frames(
-    episode: Episode, view: View, *, scale: int | None = None, title: str = ""
+def episode_frames(
+    episode: Episode, view: EpisodeView, *, scale: int | None = None, title: str = ""
 ) -> Iterator[Image]:
-    """T+1 frames of equal size: the picture at each step, numbers below it, the end marked.
+    """T+1 frames of equal size: the image at each step, numbers below it, the end marked.
 
-    Pictures are enlarged `scale` times, or to a size that fits a page. Without pictures the
+    Images are enlarged `scale` times, or to about SIDE pixels. Without images the
     observation is drawn as lines, with a cursor.
     """
-    layout = _Layout.of(episode, view, scale)
+    layout = _EpisodeLayout.of(episode, view, scale)
     background = layout.background(title)
     returns: NDArray[np.float64] = np.cumsum(episode.reward, dtype=np.float64)
     for step in range(episode.length + 1):

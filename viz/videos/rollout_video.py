@@ -1,4 +1,4 @@
-"""Rollouts as a video: side by side, the truth above the model's frames above the error."""
+"""Rollouts as a video, side by side: the truth above the model's frames above the error."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from wmtk.viz.draw.canvas import GRAY, LINE, PAPER, Canvas, Image, elide, text_w
 from wmtk.viz.draw.rollout_panels import (
     BORDER,
     IMAGINED,
-    SEEN,
+    OBSERVED,
     chart_traces,
     draw_chart,
     draw_frame,
     draw_key,
     draw_names,
+    image_rows,
     legend,
     number_traces,
     phase_color,
-    picture_rows,
     stack_charts,
 )
 from wmtk.viz.rollouts import Rollout
@@ -41,18 +41,18 @@ def rollout_frames(
 ) -> Iterator[Image]:
     """A frame for each row of the longest rollout; shorter ones stop at their last row."""
     assert rollouts, "nothing to draw"
-    scene = _Scene(rollouts, image)
-    background = scene.background(title)
+    layout = _RolloutLayout(rollouts, image)
+    background = layout.background(title)
     for row in range(max(rollout.rows for rollout in rollouts)):
-        yield scene.draw(background, row)
+        yield layout.draw(background, row)
 
 
-class _Scene:
+class _RolloutLayout:
     """Where things are, the same in every frame."""
 
     def __init__(self, rollouts: Sequence[Rollout], image: str | None) -> None:
         self.rollouts = list(rollouts)
-        self.pictures = [list(picture_rows(r, image)) if image else [] for r in rollouts]
+        self.pictures = [list(image_rows(r, image)) if image else [] for r in rollouts]
         self.scale, high, inner = 1, 0, PLOT
         names = NAMES if image else 0
         if image:
@@ -105,7 +105,7 @@ class _Scene:
             color = phase_color(rollout, step) if row < rollout.rows else GRAY
             for line, (_, frames) in enumerate(self.pictures[number]):
                 y = TITLE + HEAD + line * self.high + BORDER
-                known = step < len(frames)  # of a dream the truth is not, after the context
+                known = step < len(frames)  # a dream has no truth after the context
                 frame = frames[step if known else -1]
                 draw_frame(canvas, x, y, frame, self.scale, color if known else GRAY)
             if rollout.actions:
@@ -120,13 +120,13 @@ class _Scene:
         canvas.text(x + self.pitch - GAP - text_width(text, 12) - 4, TITLE, text, size=12)
 
     def _draw_phase(self, canvas: Canvas, row: int) -> None:
-        """Above everything: whether the model sees or imagines, and for how long already."""
+        """In the upper right corner: whether the row is observed or imagined, and its number."""
         rollout = max(self.rollouts, key=lambda r: r.rows)
         ahead = row - rollout.context + 1
         if ahead > 0:
             text, color = f"imagined +{ahead} of {rollout.rows - rollout.context}", IMAGINED
         else:
-            text, color = f"seen {row + 1} of {rollout.context}", SEEN
+            text, color = f"observed {row + 1} of {rollout.context}", OBSERVED
         right = self.width - MARGIN
         canvas.fill(right - text_width(text) - 12, 8, text_width(text) + 12, LINE, PAPER)
         canvas.badge(right, 10, text, color, right=True)

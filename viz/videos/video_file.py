@@ -1,4 +1,4 @@
-"""Writing pictures and videos to files that open everywhere; the file's ending decides the format.
+"""Writing images and videos; the ending of the path is the format.
 
 mp4 is H.264 and webm is VP9, both in yuv420p with even sides, which browsers and QuickTime need.
 """
@@ -25,7 +25,7 @@ from wmtk.viz.draw.canvas import Image
 VIDEO_ENDINGS = (".mp4", ".webm", ".gif")
 IMAGE_ENDINGS = (".png",)
 SHORTEST_GIF_DELAY = 20  # ms; browsers slow down what is faster
-LAST_GIF_DELAY = 1000  # ms, before a gif begins again
+LAST_GIF_DELAY = 1000  # ms, before a gif restarts
 
 # Constant quality, at which the edges of enlarged pixels stay clean.
 ENCODERS: dict[str, dict[str, Any]] = {
@@ -42,7 +42,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Written:
-    """A picture or video that has been written."""
+    """An image or video that was written."""
 
     path: Path
     frames: int
@@ -52,14 +52,14 @@ class Written:
 
 
 def require_ending(path: Path, allowed: Iterable[str]) -> str:
-    """The ending of a file that can be written here and now; call it before the long work."""
+    """The ending of a path that can be written; call it before long work."""
     ending = path.suffix.lower()
     known = tuple(allowed)
     if ending not in known:
         raise UsageError(
             f"Files ending in {ending!r} cannot be written: {path}."
             if ending
-            else f"{path} has no ending to tell the format by.",
+            else f"{path} has no ending, which is the format.",
             f"Use one of: {', '.join(known)}.",
         )
     blocking = next((p for p in path.absolute().parents if p.exists()), path)
@@ -74,12 +74,12 @@ def require_ending(path: Path, allowed: Iterable[str]) -> str:
 
 
 def usual_ending() -> str:
-    """Of videos that nobody has named: mp4 where it can be written."""
+    """The default ending of videos: mp4 where ffmpeg is installed."""
     return ".gif" if find_spec("imageio_ffmpeg") is None else ".mp4"
 
 
 def write_image(path: str | os.PathLike[str], pixels: Image) -> Written:
-    """Write a picture as PNG."""
+    """Write an image (H, W, 3) as PNG."""
     target = Path(path)
     require_ending(target, IMAGE_ENDINGS)
     with replacing(target) as unfinished:
@@ -88,7 +88,7 @@ def write_image(path: str | os.PathLike[str], pixels: Image) -> Written:
 
 
 def write_video(path: str | os.PathLike[str], frames: Iterable[Image], fps: float) -> Written:
-    """Write frames of equal size as a video; they are taken one by one, as a generator gives them.
+    """Write frames (H, W, 3) of equal size as a video; the iterable is consumed lazily.
 
     Sides of mp4 and webm are padded to even numbers. A gif shows its last frame for a second, and
     equal frames in a row become one that lasts longer.
@@ -112,7 +112,7 @@ def write_video(path: str | os.PathLike[str], frames: Iterable[Image], fps: floa
 
 
 class _Counted:
-    """Frames on their way into a file: of one size, made even if need be, and counted."""
+    """Checks that frames have one size, pads them to even sides if needed, and counts them."""
 
     def __init__(self, frames: Iterable[Image], shape: tuple[int, ...], *, even: bool) -> None:
         self._frames = frames
@@ -146,20 +146,20 @@ def _write_ffmpeg(path: Path, frames: Iterable[Image], fps: float, encoder: dict
 
 
 def _write_gif(path: Path, frames: Iterable[Image], fps: float) -> None:
-    pictures = [PillowImage.fromarray(np.ascontiguousarray(frame)) for frame in frames]
+    images = [PillowImage.fromarray(np.ascontiguousarray(frame)) for frame in frames]
     delay = max(SHORTEST_GIF_DELAY, round(1000 / fps))
-    pictures[0].save(
+    images[0].save(
         path,
         save_all=True,
-        append_images=pictures[1:],
-        duration=[*[delay] * (len(pictures) - 1), LAST_GIF_DELAY],
+        append_images=images[1:],
+        duration=[*[delay] * (len(images) - 1), LAST_GIF_DELAY],
         loop=0,
     )
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A file to write that takes the target's place once it is whole."""
+    """A temporary file that replaces the target once it is complete."""
     unfinished = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
