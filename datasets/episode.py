@@ -27,8 +27,9 @@ class Provenance:
     `extra` is stored unchanged.
 
     Example:
-        >>> Provenance(env_id="ALE/Pong-v5", policy="random").policy
-        'random'
+        >>> from wmtk.datasets import Dataset
+        >>> Dataset.open("catch.zarr")[0].provenance.env_id
+        'wmtk/Catch-v0'
     """
 
     env_id: str = ""
@@ -72,9 +73,10 @@ class Episode:
     """T+1 rows of every array, aligned as `schema.ALIGNMENT` states.
 
     Example:
-        >>> episode = dataset[0]
-        >>> episode.length, episode.action.shape
-        (812, (813,))
+        >>> from wmtk.datasets import Dataset
+        >>> episode = Dataset.open("catch.zarr")[0]
+        >>> episode.length, episode.total_reward, episode.action.shape
+        (79, -5.0, (80,))
     """
 
     # Each (T+1, …). In a long episode that was just collected, those of `obs` and `info` may be

@@ -24,8 +24,9 @@ class EpisodeTable:
     """One row per episode, in the order of the commits.
 
     Example:
-        >>> Dataset.open("pong.zarr").episodes.total_reward.max()
-        -18.0
+        >>> from wmtk.datasets import Dataset
+        >>> Dataset.open("catch.zarr").episodes.total_reward.tolist()
+        [-5.0, -3.0, -1.0, -1.0, -1.0, -3.0, -3.0, 1.0]
     """
 
     parts: tuple[PartEntry, ...]
@@ -97,7 +98,11 @@ def select(
     `ended` is "terminated", "truncated", or "cut" for recordings that were cut off.
 
     Example:
-        >>> selection = select(min_return=1.0, ended="terminated")
+        >>> from wmtk.datasets import Dataset, select
+        >>> selection = select(min_return=0.0, ended="terminated")
+        >>> episodes = Dataset.open("catch.zarr").episodes
+        >>> len(episodes.where(selection(episodes)))
+        1
     """
     if ended is not None and ended not in ENDS:
         raise UsageError(f"Episodes do not end by {ended!r}.", f"Use one of: {', '.join(ENDS)}.")
@@ -128,8 +133,12 @@ def split(fraction: float, *, held_out: bool, seed: int = 0) -> Selection:
     same side. With two episodes or more neither side is empty.
 
     Example:
-        >>> train = Source(dataset, select=split(0.1, held_out=False))
-        >>> validation = Source(dataset, select=split(0.1, held_out=True))
+        >>> from wmtk.datasets import Dataset, split
+        >>> episodes = Dataset.open("catch.zarr").episodes
+        >>> len(episodes.where(split(0.25, held_out=False)(episodes)))
+        5
+        >>> len(episodes.where(split(0.25, held_out=True)(episodes)))
+        3
     """
     if not 0 <= fraction < 1:
         raise UsageError(f"{fraction} is not a fraction of held-out episodes.", "Use 0 to below 1.")

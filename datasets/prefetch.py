@@ -16,8 +16,11 @@ class Prefetcher:
     batches read ahead from an older version of the data are drawn again.
 
     Example:
-        >>> with Prefetcher(SequenceSampler("pong.zarr", batch_size=50, length=50)) as batches:
-        ...     batch = next(batches)
+        >>> from wmtk.datasets import Prefetcher, SequenceSampler
+        >>> sampler = SequenceSampler("catch.zarr", batch_size=4, length=10)
+        >>> with Prefetcher(sampler) as batches:
+        ...     next(batches).reward.shape
+        (4, 10)
     """
 
     def __init__(self, sampler: SequenceSampler, *, depth: int = 4, threads: int = 2) -> None:

@@ -33,8 +33,10 @@ def resize(
     training. `keys` are the observation keys to resize: by default all images of 32×32 or more.
 
     Example:
-        >>> resize("camera.zarr", "small.zarr", 64).episodes
-        20
+        >>> from wmtk.datasets import Dataset, resize
+        >>> report = resize("catch.zarr", "small.zarr", 32)
+        >>> Dataset.open("small.zarr")[0].obs["image"].shape
+        (80, 32, 32, 1)
     """
     if size < 1:
         raise UsageError(f"Images of {size}×{size} are not possible.", "Use a size of 1 or more.")

@@ -29,7 +29,10 @@ class Source:
     """A dataset to draw from, with the weight of its batches and a selection of its episodes.
 
     Example:
-        >>> source = Source(Dataset.open("pong.zarr"), weight=0.5, select=select(min_return=1.0))
+        >>> from wmtk.datasets import Dataset, SequenceSampler, Source, select
+        >>> dataset = Dataset.open("catch.zarr")
+        >>> best = Source(dataset, weight=0.5, select=select(min_return=-1.0))
+        >>> batch = SequenceSampler([dataset, best], batch_size=4, length=10).sample()
     """
 
     dataset: Dataset
@@ -57,7 +60,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Batch:
-    """B windows of L rows, aligned as `schema.ALIGNMENT` states; zero where `mask` is False."""
+    """B windows of L rows, aligned as `schema.ALIGNMENT` states; zero where `mask` is False.
+
+    Example:
+        >>> from wmtk.datasets import SequenceSampler
+        >>> batch = SequenceSampler("catch.zarr", batch_size=4, length=100).sample()
+        >>> batch.action.shape, batch.mask.sum(1).tolist()  # episodes of 80 rows
+        ((4, 100), [80, 80, 80, 80])
+    """
 
     obs: Mapping[str, NDArray[Any]]  # each (B, L, …)
     action: NDArray[Any]  # (B, L, …)
@@ -142,9 +152,10 @@ class SequenceSampler:
     `draw_windows` chooses the windows, a `WindowReader` fills them.
 
     Example:
-        >>> sampler = SequenceSampler("pong.zarr", batch_size=50, length=50, seed=0)
+        >>> from wmtk.datasets import SequenceSampler
+        >>> sampler = SequenceSampler("catch.zarr", batch_size=4, length=10, seed=0)
         >>> sampler.sample().obs["image"].shape
-        (50, 50, 64, 64, 1)
+        (4, 10, 64, 64, 1)
     """
 
     def __init__(

@@ -29,10 +29,14 @@ class Schema:
     """The arrays of a dataset: obs/<key>, action, reward, terminated, truncated, info/<key>.
 
     Example:
+        >>> from wmtk.datasets import Schema
+        >>> from wmtk.spaces import ArraySpec
         >>> schema = Schema(
         ...     obs={"image": ArraySpec("box", (64, 64, 1), "uint8", 0, 255)},
         ...     action=ArraySpec("discrete", (), "int64", 0, 5),
         ... )
+        >>> schema
+        Schema(obs={'image': 'box 64×64×1 uint8'}, action='discrete(6)')
     """
 
     obs: Mapping[str, ArraySpec]

@@ -120,9 +120,10 @@ def summarize(dataset: Dataset, *, tag: str | None = None) -> Summary:
     """Summarize a snapshot of a dataset; `tag` is the tag that it was opened with.
 
     Example:
-        >>> summary = summarize(Dataset.open("pong.zarr"))
+        >>> from wmtk.datasets import Dataset, summarize
+        >>> summary = summarize(Dataset.open("catch.zarr"))
         >>> summary.episodes, summary.returns.mean
-        (28, -20.4)
+        (8, -2.0)
     """
     table = dataset.episodes
     return Summary(
@@ -197,8 +198,9 @@ def find_datasets(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Every dataset in or below a folder, sorted by path, without hidden folders and links.
 
     Example:
-        >>> [path.name for path in find_datasets("data")]
-        ['pong.zarr', 'walker.zarr']
+        >>> from wmtk.datasets import find_datasets
+        >>> [path.name for path in find_datasets(".")]
+        ['catch.zarr']
     """
     pending = [Path(folder)]
     while pending:

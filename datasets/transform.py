@@ -51,8 +51,9 @@ def merge(
     The sources must have the same arrays; the result has the wider ones of differing bounds.
 
     Example:
-        >>> merge(["monday.zarr", "tuesday.zarr"], "week.zarr").episodes
-        92
+        >>> from wmtk.datasets import merge
+        >>> merge(["catch.zarr", "catch.zarr"], "twice.zarr").episodes
+        16
     """
     if not sources:
         raise UsageError("There is nothing to merge.", "Name at least one dataset.")
@@ -76,8 +77,9 @@ def filter_episodes(
     """Write the episodes of a dataset that `selection` is true for as a new dataset.
 
     Example:
-        >>> filter_episodes("week.zarr", "good.zarr", select(min_return=1.0)).episodes
-        16
+        >>> from wmtk.datasets import filter_episodes, select
+        >>> filter_episodes("catch.zarr", "best.zarr", select(min_return=-1.0)).episodes
+        4
     """
     with contextlib.ExitStack() as stack:
         dataset = open_source(source, stack)
@@ -141,7 +143,10 @@ def by_provenance(
     """Select the episodes of a dataset by provenance; patterns may contain `*` and `?`.
 
     Example:
-        >>> selection = by_provenance(dataset, policy="random*", env_id="ALE/Pong-v5")
+        >>> from wmtk.datasets import Dataset, by_provenance, filter_episodes
+        >>> selection = by_provenance(Dataset.open("catch.zarr"), policy="rand*")
+        >>> filter_episodes("catch.zarr", "random.zarr", selection).episodes
+        8
     """
     given = {
         "policy": policy,
@@ -168,7 +173,10 @@ def all_of(*selections: Selection) -> Selection:
     """Select the episodes that all of the selections are true for.
 
     Example:
-        >>> selection = all_of(select(min_return=1.0), select(ended="terminated"))
+        >>> from wmtk.datasets import all_of, filter_episodes, select
+        >>> selection = all_of(select(min_return=-1.0), select(ended="terminated"))
+        >>> filter_episodes("catch.zarr", "ended.zarr", selection).episodes
+        4
     """
 
     def mask(table: EpisodeTable) -> Mask:

@@ -108,9 +108,10 @@ def repair(
         DatasetError: Another process has the dataset open for writing.
 
     Example:
-        >>> report = repair("pong.zarr", dry_run=True)
-        >>> report.lost
-        ()
+        >>> from wmtk.datasets import repair
+        >>> report = repair("catch.zarr", dry_run=True)
+        >>> report.actions, report.lost
+        ((), ())
     """
     root = Path(path)
     with _locked(root, dry_run), contextlib.ExitStack() as stack:

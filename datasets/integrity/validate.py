@@ -90,9 +90,10 @@ def validate(
         FormatVersionError: A later version of wmtk wrote the dataset.
 
     Example:
-        >>> report = validate("pong.zarr")
-        >>> report.ok
-        True
+        >>> from wmtk.datasets import validate
+        >>> report = validate("catch.zarr")
+        >>> report.ok, report.episodes
+        (True, 8)
     """
     root = Path(path)
     schema, problems = _check_header(root)

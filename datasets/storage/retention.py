@@ -22,7 +22,17 @@ from wmtk.spaces import check_name
 
 
 class Tag(Document):
-    """A named version; its parts stay on disk when they are evicted."""
+    """A named version; its parts stay on disk when they are evicted.
+
+    Example:
+        >>> from wmtk.datasets import Dataset
+        >>> with Dataset.open("catch.zarr", "a") as dataset:
+        ...     tag = dataset.tag("first", "random play")
+        >>> tag.name, tag.episodes
+        ('first', 8)
+        >>> len(Dataset.open("catch.zarr", tag="first"))
+        8
+    """
 
     name: str = Field(alias="tag")
     version: Version
