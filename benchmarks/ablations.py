@@ -58,7 +58,7 @@ def model_table(runs: dict[str, Run], updates: int) -> Table:
         "perplexity": "val/codes/perplexity",
         "image, dB": "val/psnr/image",
         "reward, mse": "val/mse/reward",
-        "gradient": "train/gradient/model",
+        "gradient": "train/grad_norm/model",
     }
     note = f"After {updates} updates; nats, and means of held-out batches but for the gradient."
     table = Table("World models", ("", *columns), note)
@@ -72,8 +72,8 @@ def policy_table(runs: dict[str, Run], updates: int) -> Table:
         "imagined return": "train/imagined/return",
         "entropy": "train/entropy/actor",
         "actor's loss": "train/loss/actor",
-        "actor's gradient": "train/gradient/actor",
-        "critic's gradient": "train/gradient/critic",
+        "actor's gradient": "train/grad_norm/actor",
+        "critic's gradient": "train/grad_norm/critic",
     }
     note = f"After {updates} updates inside of the first of the models above."
     table = Table("Policies", ("", *columns), note)

@@ -131,7 +131,7 @@ def render_policy(record: Record) -> RenderableType:
     if test := record["test"]:
         tested = f"{test['eval/return']:.4g} ± {test['eval/return_std']:.3g}"
         table.add_row("real return", f"{tested}, in a test of update {test['step']:,}")
-        expected, actual = test.get("eval/imagined"), test.get("eval/discounted")
+        expected, actual = test.get("eval/predicted_return"), test.get("eval/discounted_return")
         if expected is not None and actual is not None:
             table.add_row("discounted", f"{actual:.3g}, where the critic expected {expected:.3g}")
         if record["comparison"]:
@@ -197,9 +197,9 @@ def _score(report: Mapping[str, Any]) -> str:
 
 def _best(report: Mapping[str, Any]) -> str:
     """The best test, by a second set of episodes: its own mean was chosen for being high."""
-    if report.get("eval/confirmed") is None:
+    if report.get("eval/confirmed_return") is None:
         return _score(report)
-    own, confirmed = report["eval/return"], report["eval/confirmed"]
+    own, confirmed = report["eval/return"], report["eval/confirmed_return"]
     return (
         f"return {confirmed:.4g} in a second set of episodes ({own:.4g} in the test), "
         f"at update {human_count(report['step'])}"

@@ -112,18 +112,18 @@ def test_an_online_run_is_compared_and_its_best_is_confirmed(config, tmp_path) -
     assert stored.random.episodes >= 2  # the prefill
     assert stored.data.episodes > stored.random.episodes
     tests = [r for r in read_metrics(run.path) if "eval/return" in r]
-    confirmed = [r for r in tests if "eval/confirmed" in r]
+    confirmed = [r for r in tests if "eval/confirmed_return" in r]
     assert len(tests) > 3
     assert confirmed[0] == tests[0]  # the first is the best so far
     best, expected = None, []
     for test in tests:
         if best is None or test["eval/return"] > best:
             expected.append(test)
-            best = max(test["eval/confirmed"], best if best is not None else -9e9)
+            best = max(test["eval/confirmed_return"], best if best is not None else -9e9)
     assert confirmed == expected
     pointer = int(run.checkpoints.pointer("best"))
     chosen = next(r for r in confirmed if r["step"] == pointer)
-    assert chosen["eval/confirmed"] == best
+    assert chosen["eval/confirmed_return"] == best
     assert run.checkpoints.document("best")["state"]["best"] == -best
     line = summarize_run(run.path)
     assert (line.last, line.best) == (tests[-1]["eval/return"], best)
@@ -152,7 +152,7 @@ def test_a_lucky_first_set_does_not_become_the_best(config, tmp_path, monkeypatc
     task = resolve("wmtk/Catch-v0", time_limit=8)
     run = online(task, tmp_path / "run", config.override(ONLINE), steps=240)
     tests = [r for r in read_metrics(run.path) if "eval/return" in r]
-    assert [(t["eval/return"], t.get("eval/confirmed")) for t in tests][:4] == [
+    assert [(t["eval/return"], t.get("eval/confirmed_return")) for t in tests][:4] == [
         (5.0, 1.0),
         (3.0, 0.0),
         (0.5, None),

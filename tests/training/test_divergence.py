@@ -55,7 +55,7 @@ def test_a_parameter_that_is_not_finite_is_named(trainer, batch) -> None:
 def test_a_gradient_that_is_not_finite_is_named(trainer, batch) -> None:
     before = weights(trainer)
     trainer.model.reward_head.out.bias.register_hook(lambda grad: grad * torch.nan)
-    expected = r"Update 7: gradient/model is nan\. The gradient of reward_head\.out\.bias"
+    expected = r"Update 7: grad_norm/model is nan\. The gradient of reward_head\.out\.bias"
     with pytest.raises(DivergedError, match=expected):
         trainer.update(trainer.inputs(batch), 7)
     assert all(torch.equal(value, before[name]) for name, value in weights(trainer).items())

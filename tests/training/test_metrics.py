@@ -24,7 +24,7 @@ from wmtk.training.online.train import online
 LOSSES = {"loss/total", "loss/constant_free", "loss/kl", "loss/reward", "loss/discount"}
 LOSSES |= {"loss/image/image", "mse/image", "psnr/image", "mse/reward", "kl"}
 LOSSES |= {"entropy/prior", "entropy/posterior", "codes/perplexity"}
-TRAINING = {"train/gradient/model", "train/lr/model"}
+TRAINING = {"train/grad_norm/model", "train/lr/model"}
 TIME = {"time/updates_per_second", "time/data_wait"}
 
 

@@ -47,7 +47,7 @@ def test_train_resume_and_play(run_wmtk, model, catch, tmp_path) -> None:
     test = report["test"]
     assert test["step"] == 3
     assert -5 <= test["eval/return"] <= 5
-    assert {"eval/imagined", "eval/discounted"} <= test.keys()
+    assert {"eval/predicted_return", "eval/discounted_return"} <= test.keys()
     assert "random -1.74, the data " in report["comparison"]["sentence"]
     done = run_wmtk("train-policy", model, "--out", run, "--updates", 3, "--resume")
     assert done.exit_code == 0

@@ -99,7 +99,7 @@ def test_an_update_changes_actor_and_critic_and_leaves_the_model_alone(actions, 
         if (x != before[n]).any()
     }
     assert moved == {"actor", "critic"}
-    assert {"gradient/actor", "gradient/critic", "imagined/return", "critic/target_gap"} <= set(
+    assert {"grad_norm/actor", "grad_norm/critic", "imagined/return", "critic/target_gap"} <= set(
         metrics
     )
 
@@ -203,7 +203,7 @@ def test_the_ensemble_learns_along_and_only_if_it_is_needed() -> None:
     post, inputs = make_batch(trainer)
     before = [weight.clone() for weight in trainer.ensemble.parameters()]
     metrics = trainer.update(inputs, 1, post).metrics
-    assert {"loss/ensemble", "disagreement/data", "gradient/ensemble"} <= set(metrics)
+    assert {"loss/ensemble", "disagreement/data", "grad_norm/ensemble"} <= set(metrics)
     now = trainer.ensemble.parameters()
     assert all((a != b).any() for a, b in zip(before, now, strict=True))
     losses = [

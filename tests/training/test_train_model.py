@@ -83,7 +83,7 @@ def test_metrics_are_logged_once_also_after_resuming(dataset, config, tmp_path) 
     steps = [line["step"] for line in lines if "train/loss/total" in line]
     assert steps == [2, 4, 6]
     assert {"val/loss/total", "val/mse/image", "val/kl"} <= set().union(*lines)
-    assert "train/gradient/model" in lines[0]
+    assert "train/grad_norm/model" in lines[0]
 
 
 def test_the_run_records_what_it_was_made_of(dataset, config, tmp_path) -> None:

@@ -110,8 +110,8 @@ def test_metrics_are_logged(model_run, tmp_path) -> None:
         "actor/advantage",
         "actor/probability/0",
         "entropy/actor",
-        "gradient/actor",
-        "gradient/critic",
+        "grad_norm/actor",
+        "grad_norm/critic",
         "lr/actor",
         "time/updates_per_second",
     } <= names

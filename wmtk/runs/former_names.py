@@ -43,6 +43,10 @@ _METRICS = (
     (r"^train/rate/", "train/lr/"),
     (r"^share/behaviour$", "share/behavior"),
     (r"^share/pictures$", "share/images"),
+    (r"^train/((?:explorer/)?)gradient/", r"train/\1grad_norm/"),
+    (r"^eval/imagined$", "eval/predicted_return"),
+    (r"^eval/discounted$", "eval/discounted_return"),
+    (r"^eval/confirmed(?=$|_low$|_high$)", "eval/confirmed_return"),
     (r"critic/slow_gap$", "critic/target_gap"),
 )
 

@@ -109,7 +109,7 @@ def _score(run: Run) -> tuple[str, float | None, float | None]:
     returns = {r["step"]: r for r in reports if r.get("eval/return") is not None}
     if returns:
         test = returns.get(run.checkpoints.step_of("best") or -1)
-        best = None if test is None else test.get("eval/confirmed", test["eval/return"])
+        best = None if test is None else test.get("eval/confirmed_return", test["eval/return"])
         return "return", [*returns.values()][-1]["eval/return"], best
     known = [r.get("val/loss/constant_free") for r in reports]
     losses = [loss for loss in known if loss is not None and math.isfinite(loss)]

@@ -40,8 +40,8 @@ class EnsembleTrainer:
         """One gradient step on the transitions of a batch (B, T, …); returns metrics."""
         loss, metrics = self.ensemble.loss(transitions(post, inputs))
         require_finite(step, metrics, {}, self.ensemble)
-        norm = metrics["gradient/ensemble"] = self.optimizer.update(loss, step)
-        require_finite(step, {"gradient/ensemble": norm}, {}, self.ensemble)
+        norm = metrics["grad_norm/ensemble"] = self.optimizer.update(loss, step)
+        require_finite(step, {"grad_norm/ensemble": norm}, {}, self.ensemble)
         return metrics
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -219,7 +219,7 @@ class Loop:
 
     def _evaluate(self, log: MetricsLog, updates: int) -> bool:
         """Evaluate the trainer; returns whether its weights are the best so far."""
-        self._owes_test = True  # if an environment fails, the saved state says so
+        self._owes_test = True  # also in the state that is saved if an environment fails
         last = self.step >= updates
         with self._saving_if_an_environment_fails(updates), self._with_recovery_hint():
             outcome = self._trainer.evaluate(log, self.step, last=last, best=self._best)

@@ -71,9 +71,9 @@ class ModelTrainer:
         batch = _by_dataset_name(inputs)
         require_finite(step, metrics, batch, self.model)
         self._spikes.require_usual(step, metrics, self._constants())
-        norm = metrics["gradient/model"] = self.optimizer.update(loss, step)
+        norm = metrics["grad_norm/model"] = self.optimizer.update(loss, step)
         if self.optimizer.scaler is None:  # a scaler skips updates that are not finite
-            require_finite(step, {"gradient/model": norm}, batch, self.model)
+            require_finite(step, {"grad_norm/model": norm}, batch, self.model)
         return Update(post.detach(), metrics)
 
     @torch.no_grad()

@@ -137,13 +137,13 @@ def train_policy(
     require_saved_sizes(origin, settings, which, world_model)
     sources = data_of(run or origin) if datasets is None else to_sources(datasets)
     schema = Schema.from_json(origin.about["schema"])
-    seen, _ = spaces_of(origin)
+    schema_used, _ = spaces_of(origin)
     if run is not None:
         sources = restore_sources(run, sources)
     for source in sources:
         names = f"The model of {origin.path} and {source.dataset.path}"
-        require_fit(seen, source.dataset.schema, names)
-    require_same_spaces(sources, seen.obs)
+        require_fit(schema_used, source.dataset.schema, names)
+    require_same_spaces(sources, schema_used.obs)
     seed = int(resolve_resumed(run, "seed", seed, 0))
     sampler = make_sampler(config.data, sources, seed)
     saved = origin.checkpoints.load(which)

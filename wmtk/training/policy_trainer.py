@@ -126,8 +126,8 @@ class PolicyTrainer:
             values |= extra
             require_finite(step, values, {}, network)
             norms = {
-                "gradient/actor": learner.actor.update(actor_loss, step),
-                "gradient/critic": learner.critic.update(critic_loss, step),
+                "grad_norm/actor": learner.actor.update(actor_loss, step),
+                "grad_norm/critic": learner.critic.update(critic_loss, step),
             }
             require_finite(step, norms, {}, network)
             prefix = _prefix(name, "/")

@@ -1,8 +1,8 @@
-"""Fewer bits and compiled code for the parts of a model that see whole batches.
+"""Lower precision and compilation of encoders, decoders and heads.
 
-These are its encoders, decoders and heads: nearly all of the arithmetic. The recurrent part stays
-as it is, in float32, because its rounding errors would add up over time; and what the other parts
-give is turned back to float32, in which all distributions and losses are computed.
+These do nearly all of the arithmetic. The recurrent part stays in float32, since its rounding
+errors would accumulate over time. Outputs are converted back to float32, in which all distributions
+and losses are computed.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from wmtk.runs.training_config import TrainingConfig
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 BACKEND = "inductor"
 COMPILERS = ("c++", "g++", "clang++")
-_SMALL = 24  # depth of the convolutions: with less, shorter numbers spare little or nothing
+_MIN_CNN_DEPTH = 24  # smaller models gain little or nothing from bfloat16
 
 
 def resolve_precision(config: TrainingConfig, device: torch.device | str) -> TrainingConfig:
-    """The same settings, with what `auto` is for this model on this machine."""
+    """The settings with precision "auto" resolved for this model on this machine."""
     if config.precision != "auto":
         return config
     on_cpu = torch.device(device).type == "cpu"
-    shorter = on_cpu and config.model.cnn_depth >= _SMALL and fast_bfloat16()
-    return config.override({"precision": "bfloat16" if shorter else "float32"})
+    is_faster = on_cpu and config.model.cnn_depth >= _MIN_CNN_DEPTH and fast_bfloat16()
+    return config.override({"precision": "bfloat16" if is_faster else "float32"})
 
 
 def fast_bfloat16() -> bool:
-    """Whether this processor has instructions for products in bfloat16."""
-    can = torch.cpu.get_capabilities()
-    return bool(can.get("avx512_bf16") or can.get("amx_bf16"))
+    """Whether this CPU has instructions for matrix products in bfloat16."""
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def set_up(model: nn.Module, device: torch.device, precision: str, *, compiled: bool) -> None:
-    """Make the model compute as the settings say; its weights and their names stay the same."""
+    """Set the precision and compilation of a model; weights and their names do not change."""
     for part in _parts(model):
         if precision in DTYPES:
             part.forward = _lowered(part.forward, device.type, DTYPES[precision])
@@ -49,11 +49,11 @@ def set_up(model: nn.Module, device: torch.device, precision: str, *, compiled: 
 
 
 def make_scaler(device: torch.device, precision: str) -> torch.amp.GradScaler | None:
-    """What keeps small gradients from vanishing in float16; the others need none."""
+    """A scaler of the loss for float16, in which small gradients underflow; None otherwise."""
     if precision != "float16":
         return None
-    # The loss is a sum over pixels, so that its gradients are large from the first update on;
-    # torch's own start, thousands of times higher, would skip a dozen updates to come down.
+    # The loss is a sum over pixels, whose gradients are large from the first update on. Torch's
+    # default, 65536, would skip a dozen updates until the scale is low enough.
     return torch.amp.GradScaler(device.type, init_scale=8.0)
 
 
@@ -79,6 +79,6 @@ def _lowered(
 def _require_compiler(device: torch.device) -> None:
     if device.type == "cpu" and BACKEND == "inductor" and not any(map(shutil.which, COMPILERS)):
         raise UsageError(
-            "Compiling a model for the CPU needs a C++ compiler, and there is none.",
+            "torch.compile needs a C++ compiler for the CPU, and none was found.",
             "Install one (on Debian: apt-get install g++), or train without compile.",
         )

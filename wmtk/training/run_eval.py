@@ -60,7 +60,10 @@ def confirmation_metrics(report: EvalReport) -> dict[str, float]:
     The highest of several means is biased upwards by selection. The mean of further episodes is
     not, so that it is the score by which the best checkpoint is chosen.
     """
-    return {"eval/confirmed": fmean(report.returns), **_interval("eval/confirmed", report)}
+    return {
+        "eval/confirmed_return": fmean(report.returns),
+        **_interval("eval/confirmed_return", report),
+    }
 
 
 def eval_metrics(report: EvalReport) -> dict[str, float]:
@@ -74,8 +77,8 @@ def eval_metrics(report: EvalReport) -> dict[str, float]:
         "eval/return_min": min(returns),
         "eval/return_max": max(returns),
         "eval/length": fmean(report.lengths),
-        "eval/imagined": fmean(report.predicted_returns),
-        "eval/discounted": fmean(report.discounted_returns),
+        "eval/predicted_return": fmean(report.predicted_returns),
+        "eval/discounted_return": fmean(report.discounted_returns),
     }
 
 

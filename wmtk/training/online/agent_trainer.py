@@ -111,7 +111,7 @@ class AgentTrainer:
             return EvalOutcome(interrupted=True)
         metrics = self._tracker.evaluated(report, confirmation)
         log.scalars(step, metrics)
-        return EvalOutcome(-metrics["eval/confirmed"] if confirmation else None)
+        return EvalOutcome(-metrics["eval/confirmed_return"] if confirmation else None)
 
     def _run_episodes(self, seed: int | None = None) -> EvalReport | None:
         policy = self.task_policy([self._env.seed, EVALUATION])

@@ -93,9 +93,9 @@ def initialize(
     sources = restore_sources(run, sources) if run else [pin_version(source) for source in sources]
     require_data(config, sources, steps)
     observations = config.data.observations(schema)
-    seen = schema.only(observations.sources)
+    schema_used = schema.only(observations.sources)
     for source in sources:
-        require_fit(seen, source.dataset.schema, f"{task.task} and {source.dataset.path}")
+        require_fit(schema_used, source.dataset.schema, f"{task.task} and {source.dataset.path}")
     agent = AgentTrainer(config, schema, seed, torch.device(device), world_model)
     about = {
         "seed": seed,

@@ -28,11 +28,11 @@ class Score:
     @classmethod
     def of(cls, report: Mapping[str, float]) -> Score:
         """The score in a line of the metrics; older runs did not log the critic's values."""
-        both = (report.get(f"eval/{name}") for name in ("imagined", "discounted"))
-        imagined, discounted = (math.nan if value is None else value for value in both)
-        confirmed = report.get("eval/confirmed")
+        both = (report.get(f"eval/{name}_return") for name in ("predicted", "discounted"))
+        predicted, discounted = (math.nan if value is None else value for value in both)
+        confirmed = report.get("eval/confirmed_return")
         steps = int(report["steps/agent"])
-        return cls(steps, report["eval/return"], imagined, discounted, confirmed)
+        return cls(steps, report["eval/return"], predicted, discounted, confirmed)
 
 
 @dataclass(frozen=True)
