@@ -319,7 +319,7 @@ def test_a_kill_before_the_first_checkpoint_forgets_no_beginning(config, dataset
     options = {"steps": STEPS, "init": model.path}
     run = online(CATCH, out, still, on_progress=watcher, stop=watcher.stop, **options)
     assert run.step == 0
-    with pytest.raises(RunError, match="begun from"):
+    with pytest.raises(RunError, match="was started from"):
         online(CATCH, out, still, steps=STEPS, init=tmp_path / "other", resume=True)
     run = online(CATCH, out, still, steps=STEPS, resume=True)
     require_same_weights(model, run, "model/")

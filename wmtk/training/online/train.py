@@ -51,18 +51,17 @@ def online(
 ) -> Run:
     """Train an agent online: collect, train the world model, train the policy, repeat.
 
-    Collection starts with random actions; then there is one update per `online.train_every` steps.
+    The first actions are random; then there is one update per `online.train_every` steps.
 
     Args:
         task: A task or its name, such as "atari_pong" or a gymnasium id.
-        out: The run directory to write; the episodes are in its dataset replay.zarr.
-        config, preset, ablations, overrides, seed, device, on_note, stop: As in `train_model`;
-            without config and preset, the settings of `init` are used, if given.
-        steps: Agent steps in total; collection ends with whole episodes. Default: 20,000 or 10
-            times online.prefill if that is more, or as before on resuming.
+        out: The run directory to write; its dataset replay.zarr has the episodes.
+        config, preset, ablations, overrides, seed, device, on_note, stop, world_model: As in
+            `train_model`; without config and preset, the settings of `init` are used, if given.
+        steps: Agent steps in total, in whole episodes; default: 20,000 or 10 × online.prefill if
+            that is more, or as before on resuming.
         datasets: Further data to train on, as in `train_model`.
         init: A run whose world model, and policy if it has one, training starts with.
-        world_model: The class of the world model, as in `train_model`.
         resume: Continue from the newest checkpoint, with all whole episodes, if `out` is a run.
         workers: Processes for the environments; default: as many as there are cores.
         background: Collect in another process during updates.
@@ -74,7 +73,7 @@ def online(
         The run, with `path`, `step` and `checkpoints`. `wmtk.load(run.path)` loads the agent.
 
     Raises:
-        WmtkError: As `train_model`; EnvironmentFailedError if an environment fails repeatedly.
+        WmtkError: As in `train_model`, or an environment fails repeatedly.
 
     Example:
         >>> import wmtk
