@@ -139,7 +139,7 @@ def train_model(
       tensorboard --logdir runs
     """
     from wmtk.agent.device import choose_device
-    from wmtk.cli.common.model_verdict import short_verdict
+    from wmtk.cli.common.verdict_text import short_verdict
     from wmtk.training.model_stage import train_model as run
     from wmtk.training.run_setup import resolve_config, updates_of
 

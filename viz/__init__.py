@@ -1,21 +1,56 @@
-"""Looking at datasets and models: pictures, videos, metrics, reports."""
+"""Evaluation and visualization of datasets, world models and policies.
+
+The functions below are what the commands of `wmtk viz` call. They take run directories or loaded
+models, and datasets or their paths. They and the modules of this package are imported at first use.
+"""
+
+from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from wmtk.viz.comparison import compare as compare
+    from wmtk.viz.intervention import intervene as intervene
+    from wmtk.viz.latent_codes import code_usage as code_usage
+    from wmtk.viz.live_page import serve as serve
+    from wmtk.viz.model_evaluation import evaluate as evaluate
+    from wmtk.viz.policy_returns import returns as returns
+    from wmtk.viz.report_file import report as report
+    from wmtk.viz.rollout_media import dream as dream
+    from wmtk.viz.rollout_media import open_loop as open_loop
+    from wmtk.viz.rollout_media import reconstructions as reconstructions
+
+_MODULES = {
+    "code_usage": "latent_codes",
+    "compare": "comparison",
+    "dream": "rollout_media",
+    "evaluate": "model_evaluation",
+    "intervene": "intervention",
+    "open_loop": "rollout_media",
+    "reconstructions": "rollout_media",
+    "report": "report_file",
+    "returns": "policy_returns",
+    "serve": "live_page",
+}
+
+__all__ = list(_MODULES)
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """A module of this package, imported when it is first used."""
-        if name in _modules():
+        """A function or a module of this package, imported at first use."""
+        if name in _MODULES:
+            return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        if name in _submodules():
             return import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(_modules())
+    return sorted({*_MODULES, *_submodules()})
 
 
-def _modules() -> set[str]:
+def _submodules() -> set[str]:
     return {module.name for module in iter_modules(__path__)}

@@ -1,21 +1,38 @@
-"""Interventions on discrete latents: decoded images with one code set to other classes."""
+"""Interventions on discrete latents: `wmtk.viz.intervene`, and decoding with changed codes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.agent.load import LoadedModel
 from wmtk.agent.outputs import Floats, Posterior
+from wmtk.datasets import Batch
 from wmtk.errors import UsageError
+from wmtk.reprs import brief_repr
 from wmtk.stats import Numbers
-from wmtk.viz.metrics.codes import CodeUsage
+from wmtk.viz.draw.rollout_panels import choose_image
+from wmtk.viz.metrics.codes import CodeUsage, code_usage
 from wmtk.viz.metrics.frames import to_unit
+from wmtk.viz.output_files import (
+    DrawnFile,
+    default_path,
+    file_fields,
+    no_progress,
+    output_path,
+    write_drawing,
+)
+from wmtk.viz.windows import DatasetLike, OnProgress, open_windows, read_windows
+
+if TYPE_CHECKING:
+    from wmtk.agent.load import LoadedModel
 
 MOST_CLASSES = 12  # of a variable, the most frequent ones
+WINDOWS, ROWS = 16, 20  # on which the use of classes is counted
 
 
 @dataclass(frozen=True)
@@ -32,6 +49,126 @@ class Intervention:
     def effect(self) -> Numbers:
         """(V,), mean absolute change of a pixel by each variable, 0 to 1."""
         return np.asarray(self.regions.mean((1, 2)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterventionFile(DrawnFile):
+    """Effects of the codes on decoded images, and the file that shows them."""
+
+    image: str  # observation key
+    changed: list[str]  # the frames whose codes were changed
+    effect: Numbers  # (V,), mean absolute change of a pixel, 0 to 1
+    intervention: Intervention = field(repr=False)
+
+    __repr__ = brief_repr
+
+
+def intervene(
+    run: str | Path | LoadedModel,
+    dataset: DatasetLike,
+    out: str | Path | None = None,
+    *,
+    variables: int = 6,
+    frames: int = 4,
+    episodes: int | None = None,
+    fps: float = 2.0,
+    image: str | None = None,
+    seed: int = 0,
+    checkpoint: str = "latest",
+    device: str = "auto",
+    on_progress: OnProgress = no_progress,
+) -> InterventionFile:
+    """Change one code of a latent state at a time, and draw what the decoder makes of it.
+
+    Each variable is set to each class that is in use while the rest of the state stays.
+
+    Args:
+        run: A run directory, or a loaded model.
+        dataset: A dataset of the same task, or its path.
+        out: A `.png`, `.mp4`, `.webm` or `.gif`; by default an image in the run directory.
+        variables: Variables drawn with all of their classes, those with the largest effect.
+        frames: Number of frames whose codes are changed.
+        episodes: Episodes to take them from at most; None for all.
+        fps: Changes per second of a video.
+        image: The observation key to decode; by default the first image.
+        seed: Seed of frames and latents.
+        checkpoint: `"latest"`, `"best"` or the number of an update.
+        device: `"auto"`, `"cpu"`, `"cuda"`, `"cuda:N"` or `"mps"`.
+        on_progress: Called with a description, the finished part and the total.
+
+    Returns:
+        The mean change by each variable, all decoded images, and the file in `.path`.
+
+    Example:
+        >>> result = wmtk.viz.intervene(run, data, "codes-changed.png", frames=2)
+        >>> result.effect.shape  # (V,)
+        (2,)
+        >>> result.intervention.before.shape  # (F, H, W, C)
+        (2, 64, 64, 1)
+    """
+    from wmtk.viz.sheets.intervention_sheet import intervention_sheet
+    from wmtk.viz.videos.intervention_video import intervention_frames
+
+    path = output_path(out)
+    opened = open_windows(
+        run,
+        dataset,
+        context=1,
+        horizon=ROWS - 1,
+        count=max(WINDOWS, frames),
+        episodes=episodes,
+        seed=seed,
+        checkpoint=checkpoint,
+        device=device,
+    )
+    model = opened.model
+    key = choose_image(dict(model.schema.obs), image)
+    if key is None:
+        raise UsageError(
+            "The model has no image observations to decode.", "wmtk viz codes needs no images."
+        )
+    batch = read_windows(opened.dataset, opened.windows, opened.length)
+    posterior = model.observe_batch(batch, seed)
+    usage = code_usage(posterior.posterior[batch.mask])
+    windows, steps, changed = middle_rows(batch, frames)
+    intervention = set_codes(
+        model,
+        posterior,
+        (windows, steps),
+        key,
+        usage,
+        on_variable=lambda done, total: on_progress("Changing codes", done, total),
+    )
+    title = f"Codes of {model.run.path.name} changed, update {model.step:,}"
+    subtitle = f"{opened.dataset.path.name} ({opened.held_out}). Frames: {'; '.join(changed)}."
+    written = write_drawing(
+        path or default_path(opened, "intervene", still=True),
+        lambda: intervention_sheet(
+            intervention, variables=variables, title=title, subtitle=subtitle
+        ),
+        lambda: intervention_frames(
+            intervention, variables=variables, title=title, subtitle=subtitle
+        ),
+        fps,
+    )
+    return InterventionFile(
+        **file_fields(opened, written, seed),
+        image=key,
+        changed=changed,
+        effect=intervention.effect,
+        intervention=intervention,
+    )
+
+
+def middle_rows(batch: Batch, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Indices (F,) of windows and of their middle rows, and names of these frames."""
+    windows = np.arange(min(count, len(batch.reward)))
+    steps = np.asarray(batch.mask[windows].sum(1) // 2)
+    names = [
+        f"episode {batch.episode[w]}, step {batch.start[w] + s}"
+        for w, s in zip(windows, steps, strict=True)
+    ]
+    return windows, steps, names
 
 
 def set_codes(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wmtk.agent.load import LoadedAgent
 from wmtk.datasets import Batch
 from wmtk.stats import Numbers
 from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.evaluation.measurements import Predictor, in_model_units
 from wmtk.viz.metrics.endings import terminal_probability
 from wmtk.viz.metrics.rewards import expected_return
+
+if TYPE_CHECKING:
+    from wmtk.agent.load import LoadedAgent
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,24 @@
-"""Windows of recorded episodes for evaluation: their choice, their rows, held-out episodes."""
+"""Held-out windows of recorded episodes, and models opened together with them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmtk.datasets import Batch, Dataset, EpisodeTable, split
-from wmtk.errors import UsageError
+from wmtk.errors import RunError, UsageError
+
+if TYPE_CHECKING:  # the live page collects episodes without torch
+    from wmtk.agent.load import LoadedModel
+    from wmtk.runs.run_directory import Run
+
+DatasetLike = str | Path | Dataset
+OnProgress = Callable[[str, int, int], None]  # description, done, total
 
 CONTEXT, HORIZON = 5, 45
 WINDOWS = 50
@@ -153,3 +160,137 @@ def common_held_out(name: str, held: Sequence[HeldOut]) -> NDArray[np.bool_]:
             "Give another dataset of the same task.",
         )
     return np.asarray(common)
+
+
+class MissingDataError(UsageError):
+    """The dataset that a run was trained on is no longer at its path."""
+
+
+@dataclass(frozen=True)
+class ModelWindows:
+    """A model, and windows of a dataset on which it is evaluated."""
+
+    model: LoadedModel
+    dataset: Dataset
+    held_out: str  # description of the episodes
+    windows: list[Window]
+    context: int
+    horizon: int  # shorter than requested if no episode is long enough
+
+    @property
+    def length(self) -> int:
+        return self.context + self.horizon
+
+    @property
+    def episodes(self) -> int:
+        """The number of episodes that the windows are from."""
+        return len({window.episode for window in self.windows})
+
+    def batches(self) -> list[Batch]:
+        return list(batches(self.dataset, self.windows, self.length))
+
+    def one_per_episode(self, episodes: int) -> Batch:
+        """The last window of each of at most `episodes` episodes."""
+        last = {window.episode: window for window in self.windows}
+        return read_windows(self.dataset, list(last.values())[:episodes], self.length)
+
+    @property
+    def description(self) -> str:
+        """The model, the dataset and the windows in a sentence."""
+        windows, episodes = len(self.windows), self.episodes
+        return (
+            f"{self.model.run.path} at update {self.model.step:,} on {self.dataset.path}: "
+            f"{windows:,} window{'s' * (windows != 1)} of {episodes:,} "
+            f"episode{'s' * (episodes != 1)} ({self.held_out}), {self.context} rows observed and "
+            f"{self.horizon} imagined."
+        )
+
+
+def open_windows(
+    run: str | Path | LoadedModel,
+    dataset: DatasetLike,
+    *,
+    context: int = CONTEXT,
+    horizon: int = HORIZON,
+    count: int = WINDOWS,
+    episodes: int | None = None,
+    seed: int = 0,
+    checkpoint: str = "latest",
+    device: str = "auto",
+) -> ModelWindows:
+    """Load a model and choose `count` windows of episodes held out of its training."""
+    (opened,) = open_common_windows(
+        [open_model(run, checkpoint, device)],
+        dataset,
+        context=context,
+        horizon=horizon,
+        count=count,
+        episodes=episodes,
+        seed=seed,
+    )
+    return opened
+
+
+def open_common_windows(
+    models: Sequence[LoadedModel],
+    dataset: DatasetLike,
+    *,
+    context: int,
+    horizon: int,
+    count: int,
+    episodes: int | None = None,
+    seed: int = 0,
+) -> list[ModelWindows]:
+    """Choose `count` windows of episodes that all models held out of training."""
+    data = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset)
+    for model in models:
+        model.require_fit(data)
+    held = [held_out(data, training_of(model.run), model.run.path) for model in models]
+    windows = choose_windows(
+        data.episodes,
+        common_held_out(str(data.path), held),
+        context=context,
+        horizon=horizon,
+        count=count,
+        episodes=episodes,
+        seed=seed,
+    )
+    longest = max(window.rows for window in windows) - context
+    return [
+        ModelWindows(model, data, each.note, windows, context, longest)
+        for model, each in zip(models, held, strict=True)
+    ]
+
+
+def open_model(run: str | Path | LoadedModel, checkpoint: str, device: str) -> LoadedModel:
+    """Load a run; a loaded model is returned as it is."""
+    from wmtk.agent.load import LoadedModel, load
+
+    return run if isinstance(run, LoadedModel) else load(run, checkpoint, device)
+
+
+def training_of(run: Run) -> Mapping[str, Any]:
+    """Metadata of the run that trained the world model: of a policy's run, the model's run."""
+    from wmtk.runs.run_directory import Run
+
+    if run.kind != "policy":
+        return run.about
+    try:
+        return Run(Path(run.about["model"]["run"])).about
+    except RunError:
+        return run.about
+
+
+def training_data(run: Run) -> Path:
+    """The dataset that a run was trained on: its replay, or a dataset that still exists."""
+    recorded = [Path(item["path"]) for item in run.about["data"]]
+    siblings = [run.path.parent / path.name for path in recorded]
+    for path in (run.path / "replay.zarr", *recorded, *siblings):
+        if path.is_dir():
+            return path
+    raise MissingDataError(
+        f"{run.path} was trained on {recorded[0]}, which no longer exists."
+        if recorded
+        else f"{run.path} has no dataset.",
+        "Pass a dataset of the same task.",
+    )

@@ -120,10 +120,13 @@ def emit_text(data: Any, text: str, *, json: bool) -> None:
 
 
 def to_plain(value: Any) -> Any:
-    """`value` as what JSON can hold: dataclasses as objects, NaN and infinities as null."""
+    """`value` as what JSON can hold: dataclasses as objects, NaN and infinities as null.
+
+    Fields that a dataclass leaves out of its `repr` are left out.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields}
+        names = [field.name for field in dataclasses.fields(value) if field.repr]
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

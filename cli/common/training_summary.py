@@ -73,7 +73,7 @@ def model_record(run: Run) -> Record:
 def render_model(record: Record) -> RenderableType:
     from rich.console import Group
 
-    from wmtk.cli.common.model_verdict import short_verdict_text
+    from wmtk.cli.common.verdict_text import short_verdict_text
 
     table = _table(record)
     table.add_row("updates", human_count(record["updates"]))

@@ -1,4 +1,4 @@
-"""How the results of `wmtk viz metrics` look on a terminal."""
+"""The output of `wmtk viz metrics` and `wmtk viz compare` on a terminal."""
 
 from __future__ import annotations
 
@@ -11,32 +11,40 @@ from rich.table import Table
 from rich.text import Text
 
 from wmtk.cli.common.verdict_text import verdict_text
-from wmtk.viz.interval_text import RETURN_COLUMNS, format_interval, format_margin, return_rows
+from wmtk.viz.evaluation.interval_text import (
+    RETURN_COLUMNS,
+    format_interval,
+    format_margin,
+    return_rows,
+)
 
 if TYPE_CHECKING:
-    from wmtk.cli.viz.metrics_command import MetricsReport
+    from wmtk.viz.comparison import Comparison
     from wmtk.viz.evaluation.model_metrics import Factor, ModelMetrics
     from wmtk.viz.evaluation.obs_quality import ObsQuality
     from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
+    from wmtk.viz.model_evaluation import Evaluation
 
 STEPS = (1, 2, 5, 10, 15, 20, 30, 45, 60, 100, 200, 500)
-COLUMNS = 6  # which fit into a terminal of 80 columns
+COLUMNS = 6  # that fit into a terminal of 80 characters
+OUTCOME_STYLES = {"better": "green", "worse": "bold red", "different": "yellow"}
 
 
-def render(report: MetricsReport) -> RenderableType:
-    found = report.metrics
-    parts: list[RenderableType] = [Text(report.description), "", *verdict_text(report.verdict), ""]
-    for key, quality in found.obs.items():
-        parts += [_horizon_table(key, quality, found), ""]
-    parts += [_heads(found), "", _returns(found), "", _states(found), ""]
-    if found.factors:
-        parts += [_factor_table(found), ""]
-    parts += _explanations(report)
+def render(result: Evaluation) -> RenderableType:
+    """The verdict, and tables of all metrics."""
+    metrics = result.metrics
+    parts: list[RenderableType] = [Text(result.description), "", *verdict_text(result.verdict), ""]
+    for key, quality in metrics.obs.items():
+        parts += [_horizon_table(key, quality, metrics), ""]
+    parts += [_heads(metrics), "", _returns(metrics), "", _states(metrics), ""]
+    if metrics.factors:
+        parts += [_factor_table(metrics), ""]
+    parts += _explanations(result)
     return Group(*parts)
 
 
 def shown_steps(horizon: int) -> list[int]:
-    """Some steps of a horizon, with the first and the last."""
+    """Steps of a horizon for the columns of a table, with the first and the last."""
     steps = [step for step in STEPS if step < horizon]
     return [*steps[: COLUMNS - 1], horizon]
 
@@ -51,14 +59,14 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _horizon_table(key: str, quality: ObsQuality, found: ModelMetrics) -> Table:
+def _horizon_table(key: str, quality: ObsQuality, metrics: ModelMetrics) -> Table:
     """The metrics of one observation key at some steps."""
-    steps = shown_steps(found.horizon)
+    steps = shown_steps(metrics.horizon)
     table = _table(f"{key}, at step", *(str(step) for step in steps))
     name = "PSNR" if quality.image else "SNR"
     rows: list[tuple[str, Estimate, int]] = [
         (f"{name}, dB", quality.score, 1),
-        (f"  best of {found.samples}", quality.best, 1),
+        (f"  best of {metrics.samples}", quality.best, 1),
         ("  ceiling", quality.ceiling, 1),
         ("  copy", quality.copy, 1),
         ("  average", quality.average, 1),
@@ -79,26 +87,26 @@ def _cell(estimate: Estimate, index: int, digits: int) -> str:
     return format_margin(estimate.at(index), digits)
 
 
-def _heads(found: ModelMetrics) -> Table:
-    """Rewards and ends, read off what is seen and imagined."""
-    table = _table("", "seen", "imagined")
+def _heads(metrics: ModelMetrics) -> Table:
+    """Rewards and ends, from posterior states and from imagined ones."""
+    table = _table("", "observed", "imagined")
     pairs = zip(
-        _reward_rows(found.reward_observed), _reward_rows(found.reward_imagined), strict=True
+        _reward_rows(metrics.reward_observed), _reward_rows(metrics.reward_imagined), strict=True
     )
     for (name, seen), (_, imagined) in pairs:
         if (seen, imagined) != ("-", "-"):
             table.add_row(name, seen, imagined)
-    if found.ends_observed is not None and found.ends_imagined is not None:
-        ends = zip(_end_rows(found.ends_observed), _end_rows(found.ends_imagined), strict=True)
+    if metrics.ends_observed is not None and metrics.ends_imagined is not None:
+        ends = zip(_end_rows(metrics.ends_observed), _end_rows(metrics.ends_imagined), strict=True)
         for (name, seen), (_, imagined) in ends:
             table.add_row(name, seen, imagined)
     return table
 
 
-def _returns(found: ModelMetrics) -> Table:
-    """The returns of imagined steps."""
+def _returns(metrics: ModelMetrics) -> Table:
+    """Returns over imagined steps."""
     table = _table(*RETURN_COLUMNS)
-    for row in return_rows(found.returns_policy, found.returns):
+    for row in return_rows(metrics.returns_policy, metrics.returns):
         table.add_row(*row)
     return table
 
@@ -126,22 +134,22 @@ def _end_rows(quality: EndingQuality) -> Iterator[tuple[str, str]]:
     yield "  mean probability", f"{quality.expected_rate:.3f}"
     yield "ends, AUC", format_interval(quality.auc)
     yield "ends, Brier score", format_interval(quality.brier, 3)
-    yield "  of always saying the base rate", f"{quality.brier_of_base_rate:.3f}"
+    yield "  of predicting the base rate", f"{quality.brier_of_base_rate:.3f}"
     yield "ends, calibration error", f"{quality.calibration_error:.3f}"
     if quality.truncated:
-        said = f"{quality.at_truncated:.3f} of {quality.truncated:,}"
-        yield "ends, probability at time limits", said
+        mean = f"{quality.at_truncated:.3f} of {quality.truncated:,}"
+        yield "ends, probability at time limits", mean
     else:
-        yield "ends, probability at time limits", "no time limit met"
+        yield "ends, probability at time limits", "no time limits"
 
 
-def _states(found: ModelMetrics) -> Table:
-    """The latents: their uncertainty, and how the codes are used."""
+def _states(metrics: ModelMetrics) -> Table:
+    """KL, entropies and use of the codes."""
     table = _table("latents", "")
-    table.add_row("KL, nats a step", format_interval(found.kl))
-    table.add_row("entropy of the posterior", format_interval(found.entropy_posterior))
-    table.add_row("entropy of the prior", format_interval(found.entropy_prior))
-    codes = found.codes
+    table.add_row("KL, nats a step", format_interval(metrics.kl))
+    table.add_row("entropy of the posterior", format_interval(metrics.entropy_posterior))
+    table.add_row("entropy of the prior", format_interval(metrics.entropy_prior))
+    codes = metrics.codes
     if codes is not None:
         V, K = codes.usage.shape
         low, high = codes.perplexity.min(), codes.perplexity.max()
@@ -158,18 +166,18 @@ def _states(found: ModelMetrics) -> Table:
     return table
 
 
-def _factor_table(found: ModelMetrics) -> Table:
-    """What of the known factors is in the states."""
-    probes = list(next(iter(found.factors.values())).probes)
+def _factor_table(metrics: ModelMetrics) -> Table:
+    """Probes of the known factors."""
+    probes = list(next(iter(metrics.factors.values())).probes)
     table = _table("factor", *(f"from {name}" for name in probes), "most in one code, nats")
-    for name, factor in found.factors.items():
+    for name, factor in metrics.factors.items():
         cells = [f"{factor.probes[what].score:.2f}{_chance(factor, what)}" for what in probes]
-        told = "-"
+        information = "-"
         if factor.codes is not None:
             best = int(factor.codes.information.argmax())
             most = factor.codes.information[best]
-            told = f"{most:.2f} of {factor.codes.entropy:.2f} (z{best})"
-        table.add_row(Text(name), *cells, told)
+            information = f"{most:.2f} of {factor.codes.entropy:.2f} (z{best})"
+        table.add_row(Text(name), *cells, information)
     return table
 
 
@@ -178,28 +186,72 @@ def _chance(factor: Factor, what: str) -> str:
     return f" (chance {probe.chance:.2f})" if probe.kind == "logistic" else ""
 
 
-def _explanations(report: MetricsReport) -> Iterator[Text]:
-    found = report.metrics
-    images = [quality.image for quality in found.obs.values()]
-    left_out = {"PSNR", "SSIM"} if not any(images) else set()
-    left_out |= {"SNR"} if all(images) else set()
-    for name, meaning in report.definitions.items():
-        if name not in left_out:
+def _explanations(result: Evaluation) -> Iterator[Text]:
+    metrics = result.metrics
+    images = [quality.image for quality in metrics.obs.values()]
+    omitted = {"PSNR", "SSIM"} if not any(images) else set()
+    omitted |= {"SNR"} if all(images) else set()
+    for name, meaning in result.definitions.items():
+        if name not in omitted:
             yield Text(f"{name}: {meaning}", style="dim")
-    if found.codes is not None:
+    if metrics.codes is not None:
         yield Text(
-            f"dead: used for less than {found.codes.threshold:.2g} of {found.codes.frames:,} "
+            f"dead: used for less than {metrics.codes.threshold:.2g} of {metrics.codes.frames:,} "
             "frames; information: H(marginal) − mean H(posterior)",
             style="dim",
         )
-    if found.factors:
+    if metrics.factors:
         yield Text(
             "factor: R² or accuracy of linear probes on other episodes; nats beyond chance",
             style="dim",
         )
     yield Text(
-        f"{found.samples} futures with {found.latents} latents; ± is half of the "
-        f"{found.confidence:.0%} interval, a bootstrap over {found.episodes} episodes with "
-        f"{found.resamples:,} resamples, seed {report.seed}",
+        f"{metrics.samples} futures with {metrics.latents} latents; ± is half of the "
+        f"{metrics.confidence:.0%} interval, a bootstrap over {metrics.episodes} episodes with "
+        f"{metrics.resamples:,} resamples, seed {result.seed}",
         style="dim",
     )
+
+
+def render_comparison(result: Comparison) -> RenderableType:
+    """The verdicts on all models, and a table of their differences."""
+    verdicts: list[Text] = []
+    for model in result.models:
+        headline, *findings = verdict_text(model.verdict)
+        verdicts += [Text.assemble((model.name, "bold"), ": ", headline), *findings, Text()]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for model in result.models:
+        table.add_column(Text(model.name), justify="right", overflow="fold")
+    for model in result.models[1:]:
+        named = f" of {model.name}" if len(result.models) > 2 else ""
+        table.add_column(Text(f"difference{named}"), justify="right", overflow="fold")
+        table.add_column("")
+    empty = [""] * (2 * len(result.models) - 2)
+    counts = {
+        "reliable steps": [model.reliable_steps for model in result.models],
+        "better than the baselines": [model.steps_above_baselines for model in result.models],
+    }
+    for name, steps in counts.items():
+        table.add_row(name, *map(str, steps), *empty)
+    for row in result.differences:
+        cells: list[str | Text] = [
+            "-" if np.isnan(value) else f"{value:.3g}" for value in row.values
+        ]
+        for number, difference in enumerate(row.differences):
+            outcome = row.outcome(number)
+            style = OUTCOME_STYLES.get(outcome, "dim")
+            cells += [format_margin(difference), Text(outcome, style=style)]
+        table.add_row(Text(row.name), *cells)
+    notes = [
+        f"{result.windows} windows of {result.episodes} episodes ({result.held_out[0]}), "
+        f"{result.context} rows observed and {result.horizon} imagined, {result.samples} futures, "
+        f"seed {result.seed}.",
+        f"Differences are to {result.models[0].name}; ± is half of the 95% interval, a bootstrap "
+        "over episodes in pairs. All numbers are means over the steps.",
+        "reliable steps: more than half of what varies is surely predicted; the baselines are the "
+        "last observation and the mean one.",
+        "reward: average precision of events within 1 step or, if rewards are dense, R²; ends: "
+        "average precision.",
+    ]
+    return Group(*verdicts, table, "", *(Text(note, style="dim") for note in notes))

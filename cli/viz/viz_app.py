@@ -1,20 +1,10 @@
-"""`wmtk viz`: whether a world model is right, in numbers and pictures."""
+"""`wmtk viz`: evaluation of world models in numbers, images and a live page."""
 
 from __future__ import annotations
 
 import typer
 
-from wmtk.cli.viz import (
-    codes_command,
-    compare_command,
-    dream_command,
-    image_commands,
-    intervene_command,
-    metrics_command,
-    report_command,
-    returns_command,
-    serve_command,
-)
+from wmtk.cli.viz import evaluation_commands, image_commands, returns_command, serve_command
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,13 +18,13 @@ app = typer.Typer(
     """,
 )
 
-app.command("metrics")(metrics_command.metrics)
+app.command("metrics")(evaluation_commands.metrics)
 app.command("openloop")(image_commands.openloop)
 app.command("recon")(image_commands.recon)
-app.command("dream")(dream_command.dream)
+app.command("dream")(image_commands.dream)
 app.command("returns")(returns_command.returns)
-app.command("codes")(codes_command.codes)
-app.command("compare")(compare_command.compare)
-app.command("intervene")(intervene_command.intervene)
-app.command("report")(report_command.report)
+app.command("codes")(image_commands.codes)
+app.command("compare")(evaluation_commands.compare)
+app.command("intervene")(image_commands.intervene)
+app.command("report")(evaluation_commands.report)
 app.command("serve")(serve_command.serve)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import wmtk
-from wmtk.cli.common.model_verdict import SAMPLES, WINDOWS
+from wmtk.cli.common.verdict_text import SAMPLES, WINDOWS
 from wmtk.datasets import Dataset, Source
 from wmtk.datasets.storage import atomic
 from wmtk.errors import RunError
@@ -88,7 +88,7 @@ def test_a_short_verdict_ends_it(train, catch, tmp_path, run_wmtk) -> None:
     assert "for training a policy:" in printed
     assert "! Not reliable for a single step" in printed
     assert "+ " not in printed  # what is good is left to the report
-    assert "The whole report: wmtk viz report" in printed
+    assert "Full report: wmtk viz report" in printed
 
 
 def test_without_held_out_episodes_the_verdict_is_on_training_data(train) -> None:

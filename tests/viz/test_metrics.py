@@ -7,7 +7,7 @@ import pytest
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from wmtk.viz import metrics
-from wmtk.viz.interval_text import format_interval, format_margin
+from wmtk.viz.evaluation.interval_text import format_interval, format_margin
 from wmtk.viz.metrics import Bootstrap, Estimate, Usable
 from wmtk.viz.metrics.frames import PSNR_MOST
 

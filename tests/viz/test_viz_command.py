@@ -120,11 +120,12 @@ def test_intervene(made: tuple[Path, Path], kind: str, tmp_path: Path, run_wmtk)
     done = run_wmtk("viz", "intervene", *made, out, "--frames", "2", "--json")
     if kind == "vector":
         assert done.exit_code == 2
-        assert "sees no images" in done.stderr
+        assert "no image observations" in done.stderr
         return
     assert done.exit_code == 0, done.stderr
     report = json.loads(done.stdout)
-    assert len(report["effect"]) == len(report["frames"]) == 2
+    assert len(report["effect"]) == len(report["changed"]) == 2
+    assert "intervention" not in report  # arrays are for Python
     video = tmp_path / "moved.gif"
     done = run_wmtk("viz", "intervene", *made, video, "--frames", "1", "--episodes", "1")
     assert done.exit_code == 0, done.stderr

@@ -33,7 +33,7 @@ def test_dreams_are_drawn(made: tuple[Path, Path, Path], tmp_path: Path, run_wmt
         assert done.exit_code == 0, done.stderr
         report = json.loads(done.stdout)
         assert report["held_out"] == "episodes held out of training"
-        assert [len(part) for part in report["brought"]] == [3, 3]
+        assert [len(part) for part in report["imagined_returns"]] == [3, 3]
         assert report["frames"] == (1 if name.endswith("png") else 6)
         with Image.open(tmp_path / name) as image:
             assert image.size == (report["width"], report["height"])
@@ -46,7 +46,7 @@ def test_without_a_name_it_goes_into_the_run(made: tuple[Path, Path, Path], run_
     assert done.exit_code == 0, done.stderr
     (video,) = (policy / "videos").iterdir()
     assert video.name in ("dream-00000001.mp4", "dream-00000001.gif")
-    assert "The dreams bring" in " ".join(done.stdout.split())
+    assert "The mean imagined return is" in " ".join(done.stdout.split())
 
 
 def test_a_replay_in_the_run_is_what_it_starts_from(
@@ -60,10 +60,12 @@ def test_a_replay_in_the_run_is_what_it_starts_from(
     assert done.exit_code == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["dataset"] == str(run / "replay.zarr")
-    assert report["held_out"] == "all episodes: the agent has learned from them"
+    assert report["held_out"] == "all episodes: the agent was trained on them"
 
 
-def test_who_cannot_dream(made: tuple[Path, Path, Path], tmp_path: Path, run_wmtk) -> None:
+def test_runs_without_an_actor_or_data_are_refused(
+    made: tuple[Path, Path, Path], tmp_path: Path, run_wmtk
+) -> None:
     model, policy, data = made
     done = run_wmtk("viz", "dream", model, tmp_path / "out.png")
     assert done.exit_code == 1

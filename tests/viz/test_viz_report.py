@@ -41,7 +41,7 @@ def test_report(kind: str, tmp_path: Path, run_wmtk) -> None:
     assert page.count("<video") == 3
     assert ("What each code moves" in page) == ("image" in OBS[kind])
     assert re.findall(r'"update":(\d+),"threshold"', page) == ["1", "2"]
-    assert "Drawing films" in done.stderr
+    assert "Drawing videos" in done.stderr
 
 
 def test_what_cannot_be_written_is_refused_first(tmp_path: Path, run_wmtk) -> None:

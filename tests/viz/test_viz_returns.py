@@ -13,11 +13,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from wmtk.cli.main import app
-from wmtk.cli.viz.returns_command import chosen_updates
 from wmtk.datasets import Dataset, Source
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
 from wmtk.training.presets import training_config
+from wmtk.viz.policy_returns import spread_updates
 
 from .noise import SETTINGS
 
@@ -53,9 +53,9 @@ def test_returns_of_checkpoints(policy: Path, tmp_path: Path, run_wmtk) -> None:
         assert min(image.size) > 300
     done = run_wmtk("viz", "returns", policy, *options, "--checkpoints", "1")
     assert done.exit_code == 0, done.stderr
-    assert "no order to compare" in " ".join(done.stdout.split())
+    assert "needs two checkpoints or more" in " ".join(done.stdout.split())
 
 
 def test_checkpoints_are_spread_over_the_training(policy: Path) -> None:
-    assert chosen_updates(policy, 10) == [3, 4]
-    assert chosen_updates(policy, 1) == [4]
+    assert spread_updates(policy, 10) == [3, 4]
+    assert spread_updates(policy, 1) == [4]

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from wmtk.viz.evaluation.grades import Finding, Grade, adverb, better, count, graded, worst
+from wmtk.viz.evaluation.interval_text import format_interval
 from wmtk.viz.evaluation.model_metrics import ImaginedReturns, ModelMetrics
-from wmtk.viz.interval_text import format_interval
 from wmtk.viz.metrics import Estimate, EventQuality, ReturnQuality, RewardQuality
 
 SIZES = (0.5, 2.0)  # accepted ratios of predicted to true rewards

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from wmtk.viz.evaluation.interval_text import RETURN_COLUMNS, format_interval, return_rows
 from wmtk.viz.evaluation.model_metrics import ModelMetrics
 from wmtk.viz.html_report.calibration import Binned, HeadCalibration
 from wmtk.viz.html_report.charts import Chart, Series, curve, figures
 from wmtk.viz.html_report.markup import Section, element, joined, paragraph, table
-from wmtk.viz.interval_text import RETURN_COLUMNS, format_interval, return_rows
 from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
 
 

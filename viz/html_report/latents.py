@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from wmtk.viz.draw.canvas import to_rgb
+from wmtk.viz.evaluation.interval_text import format_interval
 from wmtk.viz.evaluation.model_metrics import ModelMetrics
 from wmtk.viz.html_report.charts import Chart, Series, curve, data, figure, figures
 from wmtk.viz.html_report.markup import Markup, Section, element, joined, paragraph, table
 from wmtk.viz.html_report.material import Material, Stage
 from wmtk.viz.html_report.media import picture, png
-from wmtk.viz.interval_text import format_interval
 from wmtk.viz.intervention import Intervention
 from wmtk.viz.metrics.divergences import entropy
 from wmtk.viz.sheets.intervention_sheet import STRONG, heat, strongest_sheet

@@ -19,7 +19,7 @@ from wmtk.viz.evaluation.measurements import SAMPLES, Measurements, Predictor, m
 from wmtk.viz.evaluation.model_metrics import ModelMetrics, compute_metrics
 from wmtk.viz.html_report.calibration import HeadCalibration, calibrate
 from wmtk.viz.html_report.policy_section import policy_dreams
-from wmtk.viz.intervention import Intervention, set_codes
+from wmtk.viz.intervention import Intervention, middle_rows, set_codes
 from wmtk.viz.latent_codes import code_distributions
 from wmtk.viz.metrics import CodeUsage, code_usage
 from wmtk.viz.rollouts import ImaginedEpisode, Rollout, open_loop_rollouts, reconstruction_rollouts
@@ -78,7 +78,7 @@ def look_closely(
         context=context,
         samples=samples,
         seed=seed,
-        on_window=lambda done, total: tell("Looking at windows", done, total),
+        on_window=lambda done, total: tell("Predicting windows", done, total),
     )
     parts = iter(range(1, 9))
     found = compute_metrics(
@@ -177,7 +177,7 @@ def _stages(
     count = max(1, FEW_WINDOWS // len(windows[0].reward))
     for number, (step, model) in enumerate(earlier, start=1):
         posterior, prior = code_distributions(model, windows[:count], seed=seed)
-        tell("Looking at checkpoints", number, number)
+        tell("Evaluating checkpoints", number, number)
         yield Stage(step, code_usage(posterior), prior.mean(0))
     yield Stage(update, found.codes, found.prior_usage)
 
@@ -194,9 +194,8 @@ def _change(
     if image is None or found.codes is None:
         return None, []
     batch = windows[0]
-    rows = np.arange(min(CHANGED, len(batch.reward)))
-    steps = batch.mask[rows].sum(1) // 2
-    done = set_codes(
+    rows, steps, names = middle_rows(batch, CHANGED)
+    intervention = set_codes(
         model,
         model.observe_batch(batch, seed),
         (rows, steps),
@@ -204,8 +203,4 @@ def _change(
         found.codes,
         on_variable=lambda done, total: tell("Changing codes", done, total),
     )
-    at = [
-        f"episode {batch.episode[w]}, step {batch.start[w] + s}"
-        for w, s in zip(rows, steps, strict=True)
-    ]
-    return done, at
+    return intervention, names

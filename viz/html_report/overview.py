@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from wmtk.viz.evaluation.grades import Finding, Grade
+from wmtk.viz.evaluation.interval_text import format_interval
 from wmtk.viz.evaluation.model_metrics import ModelMetrics
 from wmtk.viz.evaluation.verdict import verdict
 from wmtk.viz.html_report.about import About
 from wmtk.viz.html_report.markup import Markup, Section, element, joined, paragraph, tile
-from wmtk.viz.interval_text import format_interval
 from wmtk.viz.metrics import Estimate
 
 MARKS = {Grade.GOOD: "✓", Grade.DOUBTFUL: "?", Grade.BAD: "!"}

@@ -12,10 +12,10 @@ import numpy as np
 from wmtk.agent.load import LoadedAgent
 from wmtk.datasets import Batch
 from wmtk.viz.draw.actions import ActionLook
+from wmtk.viz.evaluation.interval_text import format_interval
 from wmtk.viz.html_report.charts import Chart, Series, figure
 from wmtk.viz.html_report.markup import Section, element, joined, paragraph, table
 from wmtk.viz.html_report.media import film
-from wmtk.viz.interval_text import format_interval
 from wmtk.viz.metrics import Bootstrap, return_quality
 from wmtk.viz.rollouts import ImaginedEpisode, policy_rollouts
 from wmtk.viz.videos.rollout_video import rollout_frames

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from wmtk.cli.viz.serve_command import _data, _run
 from wmtk.datasets import Dataset, Source
 from wmtk.training.model_stage import train_model
 from wmtk.training.presets import training_config
@@ -16,6 +15,7 @@ from wmtk.viz.live import protocol
 from wmtk.viz.live.catalog import Catalog
 from wmtk.viz.live.engine import Engine
 from wmtk.viz.live.measure import MetricsRunner
+from wmtk.viz.live_page import data_entry, run_entry
 
 SMALL = {
     "model.cnn_depth": 2,
@@ -48,8 +48,8 @@ def test_runs_are_measured_and_compared_while_one_is_played(
         few = ("--windows", 4, "--horizon", 6, "--json")
         done = run_wmtk("viz", "metrics", tmp_path / f"run{number}", catch, *few)
         said.append(json.loads(done.stdout)["verdict"])
-    runs = [_run(tmp_path / f"run{number}", "latest", "cpu", []) for number in range(2)]
-    catalog = Catalog(runs, [_data(catch)])
+    runs = [run_entry(tmp_path / f"run{number}", "latest", "cpu", []) for number in range(2)]
+    catalog = Catalog(runs, [data_entry(catch)])
     about = catalog.describe()["runs"][0]
     assert about["fits"] == ["d0"]
     assert about["real"]

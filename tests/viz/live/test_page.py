@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wmtk.cli.viz.serve_command import _data, _run
 from wmtk.collecting import dataset_for
 from wmtk.datasets import Dataset, Source
 from wmtk.envs import resolve
@@ -20,6 +19,7 @@ from wmtk.training.model_stage import train_model
 from wmtk.training.presets import training_config
 from wmtk.viz.live.catalog import Catalog, RecordingTarget
 from wmtk.viz.live.server import Server
+from wmtk.viz.live_page import data_entry, run_entry
 
 pytestmark = pytest.mark.slow
 
@@ -269,8 +269,8 @@ def test_models_are_measured_and_compared(visit, serve, catch, tmp_path) -> None
     for number in range(2):
         source = [Source(Dataset.open(catch))]
         train_model(source, tmp_path / f"run{number}", config, updates=1, seed=number)
-    runs = [_run(tmp_path / f"run{number}", "latest", "cpu", []) for number in range(2)]
-    here = visit(serve(Catalog(runs, [_data(catch)])))
+    runs = [run_entry(tmp_path / f"run{number}", "latest", "cpu", []) for number in range(2)]
+    here = visit(serve(Catalog(runs, [data_entry(catch)])))
     here.page.get_by_role("tab", name="Models").click()
     here.page.get_by_label("Measure run1").check()
     here.page.get_by_label("windows").fill("4")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from wmtk.cli.viz.viz_app import serve_command
+from wmtk.cli.viz import serve_command
 from wmtk.viz.live import server as servers
 
 
@@ -65,7 +65,7 @@ def test_a_browser_is_opened_unless_that_is_not_wanted(
         (["missing.zarr"], "missing.zarr"),
         (["CATCH", "--host", "no.such.host.invalid"], "no address"),
         (["CATCH", "--host", "203.0.113.7"], "Cannot listen"),
-        (["CATCH", "--record", "new.zarr"], "Which task"),
+        (["CATCH", "--record", "new.zarr"], "task of the new dataset"),
     ],
 )
 def test_what_cannot_work_is_refused(run_wmtk, catch: Path, tmp_path, monkeypatch, args, words):
