@@ -1,7 +1,7 @@
 """Evaluation and visualization of datasets, world models and policies.
 
-The functions below are what the commands of `wmtk viz` call. They take run directories or loaded
-models, and datasets or their paths. They and the modules of this package are imported at first use.
+Each function below is what one command of `wmtk viz` or `wmtk data` calls. They take run directories
+or loaded models, and datasets or their paths. Functions and modules are imported at first use.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wmtk.viz.comparison import compare as compare
+    from wmtk.viz.episode_media import sheet as sheet
+    from wmtk.viz.episode_media import video as video
     from wmtk.viz.intervention import intervene as intervene
     from wmtk.viz.latent_codes import code_usage as code_usage
     from wmtk.viz.live_page import serve as serve
@@ -33,6 +35,8 @@ _MODULES = {
     "report": "report_file",
     "returns": "policy_returns",
     "serve": "live_page",
+    "sheet": "episode_media",
+    "video": "episode_media",
 }
 
 __all__ = list(_MODULES)

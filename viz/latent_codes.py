@@ -25,7 +25,7 @@ from wmtk.viz.output_files import (
     no_progress,
     write_drawing,
 )
-from wmtk.viz.videos.code_video import code_films, code_frames
+from wmtk.viz.videos.code_video import code_clips, code_frames
 from wmtk.viz.windows import (
     CONTEXT,
     HORIZON,
@@ -250,5 +250,5 @@ def _episode_frames(opened: ModelWindows, episodes: int, title: str, seed: int) 
     """One window of each of some episodes, one after the other."""
     batch = opened.model.preprocess(opened.one_per_episode(episodes))
     image = choose_image(dict(opened.model.schema.obs), None)
-    for film in code_films(opened.model.observe_batch(batch, seed), batch, image):
+    for film in code_clips(opened.model.observe_batch(batch, seed), batch, image):
         yield from code_frames(film, title=title)

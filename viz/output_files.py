@@ -85,7 +85,7 @@ def chart_path(out: str | Path | None, *, or_video: bool = False) -> Path | None
 
 def default_path(opened: ModelWindows, name: str, *, still: bool) -> Path:
     """The file in the run directory that is written if no path is given."""
-    folder, ending = ("pictures", ".png") if still else ("videos", usual_ending())
+    folder, ending = ("images", ".png") if still else ("videos", usual_ending())
     return opened.model.run.path / folder / f"{name}-{opened.model.step:08d}{ending}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,29 +9,12 @@ import typer
 
 from wmtk.cli.common.console import emit_text, human_bytes, human_count
 from wmtk.cli.common.options import OUTPUT, Fps, Json, seed_option
-from wmtk.cli.data.dataset_options import DatasetPath, TagOption, counted, open_dataset
+from wmtk.cli.data.dataset_options import DatasetPath, TagOption
+from wmtk.cli.viz.window_options import ImageKey, progress_bars
 
 if TYPE_CHECKING:
-    from wmtk.viz.sheets.contact_sheet import Choice
+    from wmtk.viz.episode_media import SheetFile
     from wmtk.viz.videos.episode_file import WrittenEpisode
-
-ImageKey = Annotated[
-    str | None,
-    typer.Option(
-        "--image", metavar="KEY", help="Observation key of the images, if there are several."
-    ),
-]
-
-
-@dataclass(frozen=True)
-class SheetReport:
-    path: Path
-    width: int
-    height: int
-    bytes: int
-    image: str | None  # the observation key shown; None if lines were drawn
-    seed: int
-    episodes: tuple[Choice, ...]
 
 
 def sheet(
@@ -68,21 +50,13 @@ def sheet(
     Example:
       wmtk data sheet runs/catch.zarr --out catch.png --episodes 4
     """
-    from wmtk.viz.sheets.contact_sheet import dataset_sheet
-    from wmtk.viz.videos.video_file import IMAGE_ENDINGS, require_ending, write_image
+    from wmtk.viz import sheet
 
-    target = out or beside(dataset, "sheet.png")
-    require_ending(target, IMAGE_ENDINGS)
-    with open_dataset(dataset, tag) as opened:
-        drawn = dataset_sheet(opened, episodes=episodes, frames=frames, seed=seed, image=image)
-    written = write_image(target, drawn.pixels)
-    report = SheetReport(
-        target, written.width, written.height, written.bytes, drawn.image, seed, drawn.choices
-    )
-    emit_text(report, _sheet_text(report), json=json)
+    result = sheet(dataset, out, episodes=episodes, frames=frames, image=image, seed=seed, tag=tag)
+    emit_text(result, _sheet_text(result), json=json)
 
 
-def _sheet_text(report: SheetReport) -> str:
+def _sheet_text(report: SheetFile) -> str:
     episodes = [
         f"{row.episode} ({row.why})" if row.why else str(row.episode) for row in report.episodes
     ]
@@ -131,18 +105,20 @@ def play(
       wmtk data play runs/catch.zarr --episode -1
       wmtk data play runs/catch.zarr --episode 3 --out third.gif --fps 30
     """
-    from wmtk.viz.videos.episode_file import ENDINGS, find_episode, write_episode
-    from wmtk.viz.videos.video_file import require_ending
+    from wmtk.viz import video
 
-    if out is not None:
-        require_ending(out, ENDINGS)
-    with open_dataset(dataset, tag) as opened:
-        target = out or beside(dataset, f"episode-{find_episode(opened, episode)}.mp4")
-        with counted(f"draw {target.name}", "frame") as report:
-            recorded = write_episode(
-                opened, episode, target, fps=fps, scale=scale, image=image, on_frame=report
-            )
-    emit_text(recorded, _play_text(recorded), json=json)
+    with progress_bars() as on_progress:
+        result = video(
+            dataset,
+            episode,
+            out,
+            fps=fps,
+            scale=scale,
+            image=image,
+            tag=tag,
+            on_progress=on_progress,
+        )
+    emit_text(result, _play_text(result), json=json)
 
 
 def _play_text(report: WrittenEpisode) -> str:
@@ -155,15 +131,9 @@ def _play_text(report: WrittenEpisode) -> str:
     return _sentence(report.path, [*facts, *_size(report)])
 
 
-def _size(report: SheetReport | WrittenEpisode) -> list[str]:
+def _size(report: SheetFile | WrittenEpisode) -> list[str]:
     return [f"{report.width} × {report.height} pixels", human_bytes(report.bytes)]
 
 
 def _sentence(path: Path, facts: list[str]) -> str:
     return f"{path}: {', '.join(facts)}."
-
-
-def beside(dataset: Path, ending: str) -> Path:
-    """A file next to a dataset, named after it: catch.zarr gives catch-<ending>."""
-    path = dataset if dataset.name not in {"", ".."} else dataset.resolve()
-    return path.with_name(f"{path.name.removesuffix('.zarr')}-{ending}")

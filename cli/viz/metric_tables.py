@@ -93,13 +93,13 @@ def _heads(metrics: ModelMetrics) -> Table:
     pairs = zip(
         _reward_rows(metrics.reward_observed), _reward_rows(metrics.reward_imagined), strict=True
     )
-    for (name, seen), (_, imagined) in pairs:
-        if (seen, imagined) != ("-", "-"):
-            table.add_row(name, seen, imagined)
+    for (name, observed), (_, imagined) in pairs:
+        if (observed, imagined) != ("-", "-"):
+            table.add_row(name, observed, imagined)
     if metrics.ends_observed is not None and metrics.ends_imagined is not None:
         ends = zip(_end_rows(metrics.ends_observed), _end_rows(metrics.ends_imagined), strict=True)
-        for (name, seen), (_, imagined) in ends:
-            table.add_row(name, seen, imagined)
+        for (name, observed), (_, imagined) in ends:
+            table.add_row(name, observed, imagined)
     return table
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image as PillowImage
 
-from wmtk.cli.data.view_commands import beside
 from wmtk.datasets import Dataset, Episode, Provenance, Schema
 from wmtk.spaces import ArraySpec
+from wmtk.viz.episode_media import beside
 
 
 @pytest.fixture

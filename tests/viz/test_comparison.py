@@ -40,9 +40,9 @@ def test_worse_models_are_found_worse(right: Measurements) -> None:
     assert rows["image: skill"].outcome(frozen) == "worse"
     assert rows["image: PSNR of reconstructions"].outcome(frozen) == "worse"
     assert rows["image: skill"].outcome(lying) == "within noise"
-    assert rows["reward, seen"].outcome(lying) == "worse"
+    assert rows["reward, observed"].outcome(lying) == "worse"
     assert rows["image: actions, dB"].outcome(blind) == "worse"
-    assert rows["reward, seen"].outcome(blind) == "within noise"
+    assert rows["reward, observed"].outcome(blind) == "within noise"
     assert rows["returns over 15 steps, correlation"].outcome(lying) == "worse"
     assert rows["returns over 15 steps, correlation"].outcome(frozen) == "within noise"
     assert rows["image: skill"].values[0] == pytest.approx(1)

@@ -17,6 +17,7 @@ pytest.importorskip("torch")
 
 import wmtk
 import wmtk.viz
+from wmtk.cli.data.view_commands import play, sheet
 from wmtk.cli.viz.viz_app import app
 from wmtk.datasets import Dataset, Source
 from wmtk.training.model_stage import train_model
@@ -79,7 +80,7 @@ def test_a_loaded_model_and_an_open_dataset_are_accepted(names: dict[str, Any]) 
 
 def test_files_are_written_to_the_run_directory_by_default(names: dict[str, Any]) -> None:
     result = wmtk.viz.code_usage(names["run"], names["data"], windows=1, rows=4)
-    assert result.path == names["run"] / "pictures" / "codes-00000002.png"
+    assert result.path == names["run"] / "images" / "codes-00000002.png"
     assert result._repr_png_() == result.path.read_bytes()
 
 
@@ -91,9 +92,12 @@ def test_charts_are_figures(names: dict[str, Any]) -> None:
     assert result.files == []
 
 
-@pytest.mark.parametrize("command", app.registered_commands, ids=lambda each: str(each.name))
+COMMANDS = [command.callback for command in app.registered_commands] + [sheet, play]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.__name__)
 def test_each_command_calls_one_function(command: Any) -> None:
-    source = inspect.getsource(command.callback)
+    source = inspect.getsource(command)
     (imported,) = re.findall(r"from wmtk\.viz import (.+)", source)
     assert imported in wmtk.viz.__all__
     calls = [

@@ -77,7 +77,7 @@ def compute_differences(
             _ratio(f"{key}: informed", "higher", _informed(key), models, bootstrap),
             _ratio(f"{key}: actions, dB", "higher", _actions(key), models, bootstrap),
         ]
-    for name, imagined in (("seen", False), ("imagined", True)):
+    for name, imagined in (("observed", False), ("imagined", True)):
         rows.append(_statistic(f"reward, {name}", _reward(imagined), models, bootstrap))
         rows.append(_statistic(f"ends, {name}", _ends(imagined), models, bootstrap))
     steps = min(*(evidence.policy_horizon for evidence in models), first.horizon)
