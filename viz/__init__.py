@@ -1,7 +1,7 @@
 """Evaluation and visualization of datasets, world models and policies.
 
-Each function below is what one command of `wmtk viz` or `wmtk data` calls. They take run directories
-or loaded models, and datasets or their paths. Functions and modules are imported at first use.
+Each command of `wmtk viz` calls one of the functions below. They take run directories or loaded
+models, and datasets or their paths. Functions and modules are imported at first use.
 """
 
 from __future__ import annotations
