@@ -36,8 +36,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     data, run, policy = folder / "catch.zarr", folder / "run", folder / "policy"
     wmtk.collect("wmtk/Catch-v0", data, episodes=20, seed=0)
     config = training_config("tiny", overrides={**SETTINGS, "logging.keep_checkpoints": 2})
-    train_model([Source(Dataset.open(data))], run, config, steps=2, val_fraction=0.5)
-    train_policy(run, policy, steps=2)
+    train_model([Source(Dataset.open(data))], run, config, updates=2, val_fraction=0.5)
+    train_policy(run, policy, updates=2, episodes=0)
     return {"wmtk": wmtk, "run": run, "data": data, "policy": policy}
 
 
