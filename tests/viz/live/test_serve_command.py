@@ -63,7 +63,7 @@ def test_a_browser_is_opened_unless_that_is_not_wanted(
     [
         ([], "nothing to show"),
         (["missing.zarr"], "missing.zarr"),
-        (["CATCH", "--host", "no.such.host.invalid"], "no address"),
+        (["CATCH", "--host", "no.such.host.invalid"], "is not an address"),
         (["CATCH", "--host", "203.0.113.7"], "Cannot listen"),
         (["CATCH", "--record", "new.zarr"], "task of the new dataset"),
     ],
