@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from wmtk.agent.actor_networks import action_distribution
 from wmtk.agent.batch_tensors import ActionCodec
-from wmtk.models.distributions import action_distribution
 from wmtk.spaces import ArraySpec
 
 SPACES = {

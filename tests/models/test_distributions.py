@@ -6,6 +6,7 @@ import torch
 from scipy import stats as scipy_stats
 from torch.distributions import Bernoulli, Independent, Normal, OneHotCategorical, kl_divergence
 
+from wmtk.agent.actor_networks import action_distribution
 from wmtk.errors import ConfigError
 from wmtk.models.distributions import (
     EDGE,
@@ -13,7 +14,6 @@ from wmtk.models.distributions import (
     Categorical,
     Gaussian,
     TruncatedNormal,
-    action_distribution,
     straight_through_one_hot,
     truncated_sample,
 )

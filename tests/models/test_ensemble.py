@@ -22,8 +22,6 @@ from wmtk.models.ensemble import (
     Ensemble,
     Transitions,
     disagreement,
-    novelty,
-    penalized,
     transitions,
 )
 from wmtk.models.imagination import StartStates, Trajectory, imagine
@@ -32,6 +30,7 @@ from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel, WorldModelConfig
 from wmtk.spaces import ArraySpec
+from wmtk.training.ensemble_trainer import novelty, penalized
 
 LATENTS = {"categorical": Categorical([4] * 2), "gaussian": Gaussian(3), "binary": Binary(4)}
 

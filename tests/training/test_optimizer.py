@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from wmtk.models.schedules import LinearSchedule, value
 from wmtk.runs.training_config import OptimizerConfig
+from wmtk.schedules import LinearSchedule, value
 from wmtk.training.optim import Optimizer
 from wmtk.training.presets import PRESETS, training_config
 

@@ -17,9 +17,9 @@ from wmtk.models.actor_critic import ActorCritic
 from wmtk.models.imagination import StartStates, Trajectory, imagine
 from wmtk.models.returns import lambda_targets
 from wmtk.models.rssm import State
-from wmtk.models.schedules import LinearSchedule, value
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.training_config import BehaviorConfig
+from wmtk.schedules import LinearSchedule, value
 from wmtk.spaces import ArraySpec
 from wmtk.training.policy_trainer import PolicyTrainer
 from wmtk.training.presets import ABLATIONS, PRESETS, training_config

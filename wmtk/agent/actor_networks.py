@@ -4,13 +4,36 @@ from __future__ import annotations
 
 from torch import nn
 
+from wmtk.errors import ConfigError
 from wmtk.models.actor_critic import ActorCritic
-from wmtk.models.distributions import ActionDistribution
+from wmtk.models.distributions import (
+    ActionDistribution,
+    Binary,
+    Categorical,
+    TruncatedNormal,
+)
 from wmtk.models.ensemble import Ensemble
 from wmtk.models.world_model import WorldModel
 from wmtk.runs.training_config import BehaviorConfig
+from wmtk.spaces import ArraySpec
 
 TASK, EXPLORER, ENSEMBLE = "behavior", "explorer", "ensemble"
+
+
+def action_distribution(spec: ArraySpec) -> ActionDistribution:
+    """The distribution for an action space."""
+    if spec.kind == "discrete":
+        return Categorical([spec.n])
+    if spec.kind == "multi_discrete":
+        return Categorical((spec.bound("high") - spec.bound("low") + 1).ravel().tolist())
+    if spec.kind == "multi_binary":
+        return Binary(spec.numbers)
+    if not spec.dtype.startswith("float"):
+        raise ConfigError(
+            f"Actors do not support the action space {spec}: a box of integers.",
+            "Make it a Discrete or MultiDiscrete space in a wrapper.",
+        )
+    return TruncatedNormal(spec.numbers)
 
 
 def make_actor_critic(

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wmtk.agent.actor_networks import EXPLORER, TASK, make_actor_critic
+from wmtk.agent.actor_networks import EXPLORER, TASK, action_distribution, make_actor_critic
 from wmtk.agent.actor_policy import ActorPolicy
 from wmtk.agent.batch_tensors import ActionCodec, to_inputs, whole_episode
 from wmtk.agent.compat import restore_world_model
@@ -33,7 +33,6 @@ from wmtk.datasets.schema_match import require_episode, require_fit
 from wmtk.errors import RunError, UsageError
 from wmtk.models import kernels
 from wmtk.models.actor_critic import ActorCritic
-from wmtk.models.distributions import action_distribution
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.reprs import brief_repr

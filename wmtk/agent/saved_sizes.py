@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import torch
 
-from wmtk.agent.actor_networks import make_actor_networks
+from wmtk.agent.actor_networks import action_distribution, make_actor_networks
 from wmtk.agent.batch_tensors import ActionCodec
 from wmtk.agent.compat import with_cell_bias
 from wmtk.errors import ConfigError, RunError, SpaceError
-from wmtk.models.distributions import action_distribution
 from wmtk.models.world_model import WorldModel
 from wmtk.runs.model_spaces import spaces_of
 from wmtk.runs.run_directory import Run

@@ -12,7 +12,7 @@ from wmtk.config import Config, Depth, Width
 from wmtk.models.distributions import ActionDistribution
 from wmtk.models.networks import MLP, frozen, initialize
 from wmtk.models.returns import lambda_targets, step_weights
-from wmtk.models.schedules import Scale, Schedule, value
+from wmtk.schedules import Scale, Schedule, value
 
 if TYPE_CHECKING:
     from wmtk.models.imagination import Trajectory
@@ -104,21 +104,14 @@ class ActorCritic(nn.Module):
                 "actor/advantage": advantage.std(correction=0),
                 "critic/value": trajectory.value.mean(),
                 "critic/target": fixed.mean(),
+                "imagined/reward": trajectory.reward.mean(),
+                "imagined/discount": discount.mean(),
+                "imagined/weight": weight.mean(),
             }
-            metrics |= _trajectory_metrics(trajectory, weight)
+            if weight.shape[1] > 1:  # with a single step, no state has both critics' values
+                metrics["imagined/return"] = (weight * trajectory.reward)[:, 1:].sum(1).mean()
+                gap = trajectory.value[:, 1:] - trajectory.next_value[:, :-1]
+                metrics["critic/target_gap"] = gap.abs().mean()
             summary = self.actions.metrics(trajectory.dist_params)
             metrics |= {f"actor/{name}": number for name, number in summary.items()}
         return actor_loss, critic_loss, metrics
-
-
-def _trajectory_metrics(trajectory: Trajectory, weight: Tensor) -> dict[str, Tensor]:
-    metrics = {
-        "imagined/reward": trajectory.reward.mean(),
-        "imagined/discount": trajectory.discount.mean(),
-        "imagined/weight": weight.mean(),
-    }
-    if weight.shape[1] > 1:  # with a single step, no state has both critics' values
-        metrics["imagined/return"] = (weight * trajectory.reward)[:, 1:].sum(1).mean()
-        gap = trajectory.value[:, 1:] - trajectory.next_value[:, :-1]
-        metrics["critic/target_gap"] = gap.abs().mean()
-    return metrics

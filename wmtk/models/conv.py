@@ -41,7 +41,7 @@ class ConvEncoder(nn.Module):
 
     def _encode(self, x: Tensor) -> Tensor:
         for layer in self.layers:
-            x = elu(strided_conv(x, *_parameters(layer)))
+            x = elu(strided_conv(x, layer))
         return x.flatten(1)
 
 
@@ -69,21 +69,15 @@ class ConvDecoder(nn.Module):
     @torch.no_grad()
     def start_at(self, color: Tensor) -> None:
         """Set the bias of the last layer to a color (C,)."""
-        _parameters(self.last)[1].copy_(color)
+        assert self.last.bias is not None
+        self.last.bias.copy_(color)
 
     def forward(self, features: Tensor) -> Tensor:
         x: Tensor = self.first(self.linear(features))
         x = elu(x.reshape(-1, 5, 5, 4 * self.depth) + self.first_bias)
-        x = elu(strided_conv_transpose(x, *_parameters(self.second)))
-        x = elu(strided_conv_transpose(x, *_parameters(self.third)))
-        return strided_conv_transpose(x, *_parameters(self.last))
-
-
-def _parameters(layer: nn.Module) -> tuple[Tensor, Tensor]:
-    """Weight and bias of a convolution."""
-    assert isinstance(layer.weight, Tensor), layer
-    assert isinstance(layer.bias, Tensor), layer
-    return layer.weight, layer.bias
+        x = elu(strided_conv_transpose(x, self.second))
+        x = elu(strided_conv_transpose(x, self.third))
+        return strided_conv_transpose(x, self.last)
 
 
 def to_float(image: Tensor) -> Tensor:

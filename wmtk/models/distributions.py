@@ -1,88 +1,31 @@
 """Distributions of stochastic states and of actions.
 
 A distribution turns its parameters (…, params_size), the outputs of a linear layer, into samples
-(…, size). Log-probabilities, entropies and divergences are in nats and summed over all variables:
-(…). Stochastic states are categorical (DreamerV2), Gaussian (DreamerV1) or binary. Actions are
-categorical, binary or truncated normal: one-hot if they are discrete, else in [−1, 1].
+(…, size): `sample` is differentiable in the parameters, `mode` is the most likely sample, without
+gradient. `log_prob`, `entropy` and `kl` are in nats and summed over all variables: (…).
+
+A `Latent` is the distribution of a stochastic state: categorical (DreamerV2), Gaussian (DreamerV1)
+or binary. `noise` returns the random numbers of a sample and `draw` the sample that they determine;
+`mean` is the expected sample. An `ActionDistribution` is categorical, binary or truncated normal;
+actions are one-hot if they are discrete, else in [−1, 1]. `metrics` are scalars to log.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from wmtk.errors import ConfigError
 from wmtk.models.kernels import enabled
 from wmtk.models.kernels.straight_through import straight_through
-from wmtk.spaces import ArraySpec
 
 MIN_STD = 0.1
 EDGE = 1e-6  # distance of samples of a truncated normal from −1 and 1
 SQRT2 = math.sqrt(2)
 LN_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-
-
-class Distribution(Protocol):
-    params_size: int
-    size: int
-
-    def sample(self, dist_params: Tensor) -> Tensor:
-        """Draw (…, size), differentiable in the parameters."""
-
-    def mode(self, dist_params: Tensor) -> Tensor:
-        """The most likely sample, (…, size), without gradient."""
-
-    def entropy(self, dist_params: Tensor) -> Tensor: ...
-
-
-class Latent(Distribution, Protocol):
-    """The distribution of a stochastic state."""
-
-    variables: int
-
-    def noise(self, dist_params: Tensor) -> Tensor:
-        """The random numbers of one sample."""
-
-    def draw(self, dist_params: Tensor, noise: Tensor) -> Tensor:
-        """The sample that `noise` determines, without gradient."""
-
-    def mean(self, dist_params: Tensor) -> Tensor:
-        """The expected sample, (…, size)."""
-
-    def kl(self, first: Tensor, second: Tensor) -> Tensor:
-        """KL[first ‖ second]."""
-
-
-class ActionDistribution(Distribution, Protocol):
-    """The distribution of an action."""
-
-    discrete: bool
-
-    def log_prob(self, dist_params: Tensor, action: Tensor) -> Tensor: ...
-
-    def metrics(self, dist_params: Tensor) -> dict[str, Tensor]:
-        """Scalars to log of a batch."""
-
-
-def action_distribution(spec: ArraySpec) -> ActionDistribution:
-    """The distribution for an action space."""
-    if spec.kind == "discrete":
-        return Categorical([spec.n])
-    if spec.kind == "multi_discrete":
-        return Categorical((spec.bound("high") - spec.bound("low") + 1).ravel().tolist())
-    if spec.kind == "multi_binary":
-        return Binary(spec.numbers)
-    if not spec.dtype.startswith("float"):
-        raise ConfigError(
-            f"Actors do not support the action space {spec}: a box of integers.",
-            "Make it a Discrete or MultiDiscrete space in a wrapper.",
-        )
-    return TruncatedNormal(spec.numbers)
 
 
 def one_hot_sample(probs: Tensor, uniform: Tensor) -> Tensor:
@@ -105,12 +48,11 @@ def straight_through_one_hot(logits: Tensor, uniform: Tensor) -> Tensor:
 
 
 class Categorical:
-    """Independent categorical variables, one-hot; the parameters are logits."""
+    """Independent one-hot variables, each with its number of classes; parameters are logits."""
 
     discrete = True
 
     def __init__(self, classes: Sequence[int]) -> None:
-        """`classes` is the number of classes of each variable."""
         self.classes = list(classes)
         self.variables = len(self.classes)
         self.size = self.params_size = sum(self.classes)
@@ -320,3 +262,7 @@ def _mass(low: Tensor, high: Tensor) -> Tensor:
 
 def _density(x: Tensor) -> Tensor:
     return torch.exp(-0.5 * x.square() - LN_SQRT_2PI)
+
+
+Latent = Categorical | Gaussian | Binary
+ActionDistribution = Categorical | Binary | TruncatedNormal

@@ -4,9 +4,8 @@ Each member learns from recorded steps which stochastic state follows a state an
 there is data the members agree; elsewhere each extrapolates differently. Disagreement is epistemic
 uncertainty, unlike the entropy of a prediction, which is also high where the world is random.
 
-Members predict the parameters of the next latent's distribution, as the world model's prior does,
-by the KL divergence from the posterior. So the same code serves categorical, Gaussian and binary
-states. What is compared are the expected states.
+Members learn the parameters of the next latent's distribution, as the world model's prior does, by
+the KL divergence from the posterior. What is compared are the expected states.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from wmtk.models.kernels.elu import elu
 from wmtk.models.networks import frozen
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs
-from wmtk.reprs import brief_repr
 
 
 class Transitions(NamedTuple):
@@ -33,9 +31,6 @@ class Transitions(NamedTuple):
     feat: Tensor  # (N, F) of the state before
     action: Tensor  # (N, A) that was chosen there
     dist_params: Tensor  # (N, P) of the posterior of the state after
-
-    def __repr__(self) -> str:
-        return brief_repr(self)
 
 
 def transitions(post: State, inputs: Inputs) -> Transitions:
@@ -51,10 +46,7 @@ def transitions(post: State, inputs: Inputs) -> Transitions:
 
 
 class Ensemble(nn.Module):
-    """M perceptrons from features and actions to the parameters of the next latent.
-
-    They are computed at once: one batched matrix product per layer.
-    """
+    """M perceptrons from features and actions to the next latent's parameters, computed at once."""
 
     def __init__(
         self, latent: Latent, inputs: int, *, members: int, layers: int, units: int
@@ -108,30 +100,3 @@ def disagreement(latent: Latent, dist_params: Tensor) -> Tensor:
     the prior's standard deviation lies between 0.1 and 2.1.
     """
     return latent.mean(dist_params).var(0, correction=0).sum(-1) / latent.variables
-
-
-# How disagreement enters the rewards. u_t belongs to the step from z_t by a_t; for the rest see
-# wmtk.models.returns:
-#
-#     state          z0 ───a0──▶ z1 ───a1──▶ z2       a_t is chosen at z_t and leads to z_{t+1}
-#     uncertainty         u0          u1
-#     reward         r0          r1          r2       r_t is received on arriving at z_t
-#
-# As part of the reward of arriving, r_{t+1} − P·u_t, the cost of a step would not be a function of
-# z_{t+1}, which other steps reach at other costs: the critic's value could not contain it, and the
-# last step, whose r_{t+1} is not used, would be free. So it is charged at z_t, already discounted:
-#
-#     V_t = (r_t − d_t·P·u_t) + d_t·((1−λ)·v_{t+1} + λ·V_{t+1})
-#
-# V_t is the return of a_t, so u_t counts in full for a_t, whatever λ is, and for the actions before
-# it. After the end of an episode (d_t = 0), where there is no data, nothing is charged.
-
-
-def penalized(trajectory: Trajectory, uncertainty: Tensor, penalty: float) -> Tensor:
-    """The rewards of a trajectory less the cost of its uncertainty (N, H): (N, H)."""
-    return trajectory.reward - penalty * trajectory.discount * uncertainty
-
-
-def novelty(trajectory: Trajectory, uncertainty: Tensor) -> Tensor:
-    """Uncertainty (N, H) as the reward of an explorer: (N, H)."""
-    return trajectory.discount * uncertainty

@@ -21,9 +21,6 @@ class StartStates(NamedTuple):
     state: State  # (N, …)
     discount: Tensor  # (N,)
 
-    def __repr__(self) -> str:
-        return brief_repr(self)
-
 
 class Trajectory(NamedTuple):
     """H imagined steps from N start states; wmtk.models.returns shows their alignment.
@@ -59,28 +56,15 @@ def imagine(
     discounts and next values in the actions, through the dynamics. The world model's weights get no
     gradient.
     """
-    if backprop_dynamics:
-        with frozen(model):
-            return _imagine(model, actor_critic, start_states, horizon, backprop_dynamics=True)
     # On other devices dense products cost less than gathering.
     pays = start_states.discount.device.type == "cpu"
-    if enabled(onehot_rollout.applies(model, actor_critic), pays):
+    applies = not backprop_dynamics and onehot_rollout.applies(model, actor_critic)
+    if enabled(applies, pays):
         fields = onehot_rollout.imagine(model, actor_critic, *start_states, horizon)
         return Trajectory(*(x.transpose(0, 1) for x in fields))
-    return _imagine(model, actor_critic, start_states, horizon, backprop_dynamics=False)
-
-
-def _imagine(
-    model: WorldModel,
-    actor_critic: ActorCritic,
-    start_states: StartStates,
-    horizon: int,
-    *,
-    backprop_dynamics: bool,
-) -> Trajectory:
     state = start_states.state
     feats, actions, outputs = [state.feat], [], []
-    with torch.set_grad_enabled(backprop_dynamics):
+    with frozen(model), torch.set_grad_enabled(backprop_dynamics):
         for _ in range(horizon):
             # States are constant inputs of the actor: its gradient does not flow through them.
             outputs.append(actor_critic.actor(feats[-1].detach()))

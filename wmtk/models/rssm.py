@@ -58,10 +58,6 @@ class State(NamedTuple):
         """One row of a sequence: (B, T, …) → (B, …)."""
         return State(*(part[:, t] for part in self))
 
-    def flatten(self) -> State:
-        """(B, T, …) → (B·T, …)."""
-        return State(*(part.flatten(0, 1) for part in self))
-
 
 class RSSM(nn.Module):
     """h_t = f(h_{t−1}, z_{t−1}, action[t]); prior p(z_t | h_t); posterior q(z_t | h_t, embed_t).
@@ -102,8 +98,6 @@ class RSSM(nn.Module):
         sizes = (self.config.deter, self.latent.size, self.latent.params_size)
         return State(*(weight.new_zeros(batch, size) for size in sizes))
 
-    # --- one step ---
-
     def advance(self, deter: Tensor, stoch: Tensor, projected_action: Tensor) -> Tensor:
         """The next deterministic state, given `from_action(action)`."""
         next_deter: Tensor = self.cell(elu(self.from_stoch(stoch) + projected_action), deter)
@@ -130,12 +124,8 @@ class RSSM(nn.Module):
         self, state: State, action: Tensor, embed: Tensor, is_first: Tensor, *, sample: bool = True
     ) -> State:
         """The state after an action (B, A) and an observation (B, E), is_first (B,)."""
-        states = self.observe(
-            embed.unsqueeze(1), action.unsqueeze(1), is_first.unsqueeze(1), state, sample=sample
-        )
-        return states.at(0)
-
-    # --- sequences ---
+        embed, action, is_first = (x.unsqueeze(1) for x in (embed, action, is_first))
+        return self.observe(embed, action, is_first, state, sample=sample).at(0)
 
     def observe(
         self,

@@ -17,8 +17,8 @@ from wmtk.models.distributions import Categorical, Latent
 from wmtk.models.kernels.elu import elu
 from wmtk.models.networks import MLP, initialize
 from wmtk.models.rssm import RSSM, RSSMConfig, State
-from wmtk.models.schedules import Scale, value
 from wmtk.reprs import brief_repr
+from wmtk.schedules import Scale, value
 from wmtk.spaces import ArraySpec
 
 
@@ -62,8 +62,7 @@ class Inputs(NamedTuple):
 class WorldModel(nn.Module):
     """Encoders, RSSM, decoders and heads for given observation and action spaces.
 
-    To replace a part, override the method that makes it. Encoders need an attribute `size`, the
-    length of their output; all weights are drawn by `initialize`.
+    To replace a part, override the method that makes it; see docs/custom-models.md.
     """
 
     def __init__(
@@ -95,8 +94,6 @@ class WorldModel(nn.Module):
         self.reward_head = self.make_reward_head(feat)
         self.discount_head = self.make_discount_head(feat) if config.discount_scale else None
         self.initialize()
-
-    # --- parts, to be overridden ---
 
     def make_encoder(self, spec: ArraySpec) -> nn.Module:
         """Images (N, 64, 64, C) in [−0.5, 0.5] → (N, size)."""
@@ -134,8 +131,6 @@ class WorldModel(nn.Module):
             if isinstance(decoder, ConvDecoder):
                 decoder.initialize()
 
-    # --- observing ---
-
     def encode(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Observations (B, T, …) → embeddings (B, T, E)."""
         parts = []
@@ -157,8 +152,6 @@ class WorldModel(nn.Module):
         """The posterior states of a batch: (B, T, …)."""
         embed = self.encode(inputs.obs)
         return self.rssm.observe(embed, inputs.action, inputs.is_first, state, sample=sample)
-
-    # --- predicting ---
 
     def decode(self, feat: Tensor) -> dict[str, Tensor]:
         """The means of images in [−0.5, 0.5] for features (…, F): each (…, 64, 64, C)."""
@@ -183,14 +176,8 @@ class WorldModel(nn.Module):
             return torch.full_like(feat[..., 0], self.config.discount)
         return torch.sigmoid(self.discount_head(feat).squeeze(-1))
 
-    # --- learning ---
-
     def start_at_mean(self, inputs: Inputs) -> None:
-        """Initialize the decoders to the mean color of a batch.
-
-        Until they output it, the gradient pushes all codes in the same direction, and at a high
-        learning rate they can collapse.
-        """
+        """Initialize the decoders to the mean color of a batch, so that codes do not collapse."""
         for key in self.images:
             decoder = self.decoders[_module_name(key)]
             if isinstance(decoder, ConvDecoder):
@@ -211,12 +198,10 @@ class WorldModel(nn.Module):
             metrics = {f"loss/{name}": term.detach() for name, term in terms.items()}
             metrics["loss/total"] = loss.detach()
             metrics["kl"] = kl.detach()
-            entropy = latent.entropy(post.dist_params)
-            metrics["entropy/posterior"] = losses.masked_mean(entropy, mask)
-            metrics["entropy/prior"] = losses.masked_mean(latent.entropy(prior), mask)
+            for name, dist_params in {"posterior": post.dist_params, "prior": prior}.items():
+                metrics[f"entropy/{name}"] = losses.masked_mean(latent.entropy(dist_params), mask)
             if isinstance(latent, Categorical):
-                perplexity = losses.code_perplexity(latent, post.dist_params, mask)
-                metrics["codes/perplexity"] = perplexity
+                metrics["codes/perplexity"] = losses.code_perplexity(latent, post.dist_params, mask)
         return loss, post, metrics
 
     def _likelihoods(self, feat: Tensor, inputs: Inputs) -> dict[str, Tensor]:
@@ -231,8 +216,7 @@ class WorldModel(nn.Module):
             nll = losses.image_nll(decoder, obs_feat.flatten(0, 1), image, weights)
             terms[f"image/{key}"] = config.image_scale * nll
         if self.vectors:
-            mean = self.vector_decoder(obs_feat)
-            nll = losses.gaussian_nll(mean, self.vector(inputs.obs), 1)
+            nll = losses.gaussian_nll(self.vector_decoder(obs_feat), self.vector(inputs.obs), 1)
             terms["vector"] = config.vector_scale * losses.masked_mean(nll, mask)
         nll = self.reward_nll(reward_feat, inputs.reward)
         terms["reward"] = config.reward_scale * losses.masked_mean(nll, mask)

@@ -12,10 +12,10 @@ from wmtk.config import Config, Depth, Width
 from wmtk.datasets import Schema
 from wmtk.models.actor_critic import ActorCriticConfig
 from wmtk.models.kernels import Kernels
-from wmtk.models.schedules import Scale, value
 from wmtk.models.world_model import WorldModelConfig
 from wmtk.observations import IMAGE_SIZE, ObsCodec, key_names
 from wmtk.runs.former_names import require_present_names, setting_names
+from wmtk.schedules import Scale, value
 
 Names = Annotated[tuple[str, ...], BeforeValidator(key_names)]
 # The settings of `DataConfig` that a trained model is bound to.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from wmtk.models.ensemble import Ensemble, transitions
+from wmtk.models.imagination import Trajectory
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.state_dict import (
@@ -53,3 +54,30 @@ class EnsembleTrainer:
         """Continue with saved weights and moments."""
         load_module_state("ensemble", self.ensemble, tensors)
         load_optimizer_state("adam/ensemble", self.optimizer.adam, tensors)
+
+
+# How disagreement enters the rewards. u_t belongs to the step from z_t by a_t; for the rest see
+# wmtk.models.returns:
+#
+#     state          z0 ───a0──▶ z1 ───a1──▶ z2       a_t is chosen at z_t and leads to z_{t+1}
+#     uncertainty         u0          u1
+#     reward         r0          r1          r2       r_t is received on arriving at z_t
+#
+# As part of the reward of arriving, r_{t+1} − P·u_t, the cost of a step would not be a function of
+# z_{t+1}, which other steps reach at other costs: the critic's value could not contain it, and the
+# last step, whose r_{t+1} is not used, would be free. So it is charged at z_t, already discounted:
+#
+#     V_t = (r_t − d_t·P·u_t) + d_t·((1−λ)·v_{t+1} + λ·V_{t+1})
+#
+# V_t is the return of a_t, so u_t counts in full for a_t, whatever λ is, and for the actions before
+# it. After the end of an episode (d_t = 0), where there is no data, nothing is charged.
+
+
+def penalized(trajectory: Trajectory, uncertainty: Tensor, penalty: float) -> Tensor:
+    """The rewards of a trajectory less the cost of its uncertainty (N, H): (N, H)."""
+    return trajectory.reward - penalty * trajectory.discount * uncertainty
+
+
+def novelty(trajectory: Trajectory, uncertainty: Tensor) -> Tensor:
+    """Uncertainty (N, H) as the reward of an explorer: (N, H)."""
+    return trajectory.discount * uncertainty

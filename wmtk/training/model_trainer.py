@@ -16,11 +16,11 @@ from wmtk.agent.open_loop_images import open_loop_windows, save_image
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import CheckpointError
 from wmtk.models import kernels
-from wmtk.models.schedules import LAST, LinearSchedule
 from wmtk.models.world_model import Inputs, WorldModel
 from wmtk.runs.metrics_log import MetricsLog
 from wmtk.runs.state_dict import fork_rng, module_state, optimizer_state
 from wmtk.runs.training_config import TrainingConfig
+from wmtk.schedules import LAST, LinearSchedule
 from wmtk.training.health import SpikeDetector, require_finite
 from wmtk.training.loop import EvalOutcome, Report, Update
 from wmtk.training.optim import Optimizer

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from wmtk.models.schedules import value
 from wmtk.runs.training_config import OptimizerConfig
+from wmtk.schedules import value
 
 
 class Optimizer:

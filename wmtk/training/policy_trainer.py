@@ -9,15 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wmtk.agent.actor_networks import ENSEMBLE, EXPLORER, TASK
+from wmtk.agent.actor_networks import ENSEMBLE, EXPLORER, TASK, action_distribution
 from wmtk.agent.batch_tensors import ActionCodec, to_inputs
 from wmtk.agent.compat import restore_world_model
 from wmtk.collecting import EvalReport
 from wmtk.datasets import Batch, Schema
 from wmtk.errors import RunError
 from wmtk.models.actor_critic import ActorCritic
-from wmtk.models.distributions import action_distribution
-from wmtk.models.ensemble import Ensemble, novelty, penalized
+from wmtk.models.ensemble import Ensemble
 from wmtk.models.imagination import StartStates, Trajectory, imagine
 from wmtk.models.rssm import State
 from wmtk.models.world_model import Inputs, WorldModel
@@ -30,7 +29,7 @@ from wmtk.runs.state_dict import (
     optimizer_state,
 )
 from wmtk.runs.training_config import BehaviorConfig, TrainingConfig
-from wmtk.training.ensemble_trainer import EnsembleTrainer
+from wmtk.training.ensemble_trainer import EnsembleTrainer, novelty, penalized
 from wmtk.training.health import require_finite
 from wmtk.training.loop import EvalOutcome, Report, Update
 from wmtk.training.optim import Optimizer

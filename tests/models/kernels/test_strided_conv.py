@@ -87,8 +87,15 @@ def test_in_bfloat16_it_is_nearly_the_same(name: str) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_the_switch_chooses_between_equals(size: int, transposed: bool) -> None:
     torch.manual_seed(0)
-    function = strided_conv.strided_conv_transpose if transposed else strided_conv.strided_conv
-    x, weight, bias = torch.randn(3, size, size, 7), torch.randn(7, 7, 4, 4), torch.randn(7)
+    conv = strided_conv.strided_conv_transpose if transposed else strided_conv.strided_conv
+    layer = (torch.nn.ConvTranspose2d if transposed else torch.nn.Conv2d)(7, 7, 4, stride=2)
+    x, weight, bias = torch.randn(3, size, size, 7), layer.weight, layer.bias
+
+    def function(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        given = torch.nn.Module()
+        given.weight, given.bias = weight, bias
+        return conv(x, given)
+
     results = {}
     for kernels in ("plain", "auto", "fast"):
         with switch.using(kernels):

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from wmtk.models.kernels import enabled
 from wmtk.models.kernels.matmul import no_view, outer, product, product_plus
@@ -23,8 +23,9 @@ _FEW = 64  # channels: with fewer, adding up patches takes longer than their pro
 _PATCH_NUMBERS = 2**23  # at a time: 32 MB of patches stay in or near the cache
 
 
-def strided_conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """F.conv2d of stride 2: x (N, H, W, in), weight (out, in, k, k) → (N, h, w, out)."""
+def strided_conv(x: Tensor, layer: nn.Module) -> Tensor:
+    """An nn.Conv2d of stride 2: x (N, H, W, in) → (N, h, w, out)."""
+    weight, bias = _parameters(layer)
     if not enabled(_applies(x)):
         return plain_conv(x, weight, bias)
     k, (H, W) = weight.shape[-1], x.shape[1:3]
@@ -32,13 +33,20 @@ def strided_conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return (conv_of_patches if patches else conv_without_view)(x, weight, bias)
 
 
-def strided_conv_transpose(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """F.conv_transpose2d of stride 2: x (N, h, w, in), weight (in, out, k, k) → (N, H, W, out)."""
+def strided_conv_transpose(x: Tensor, layer: nn.Module) -> Tensor:
+    """An nn.ConvTranspose2d of stride 2: x (N, h, w, in) → (N, H, W, out)."""
+    weight, bias = _parameters(layer)
     if x.shape[1] <= _SMALL and enabled(_applies(x), pays=x.shape[-1] >= _FEW):
         return transpose_of_patches(x, weight, bias)
     if x.shape[1] > _SMALL and enabled(_applies(x) and weight.shape[2] % STRIDE == 0):
         return transpose_of_blocks(x, weight, bias)
     return plain_conv_transpose(x, weight, bias)
+
+
+def _parameters(layer: nn.Module) -> tuple[Tensor, Tensor]:
+    assert isinstance(layer.weight, Tensor), layer
+    assert isinstance(layer.bias, Tensor), layer
+    return layer.weight, layer.bias
 
 
 # --- plain ------------------------------------------------------------------------------------
