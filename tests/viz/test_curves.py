@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -183,3 +185,21 @@ def test_charts_leave_the_settings_of_matplotlib_alone() -> None:
     before = dict(matplotlib.rcParams)
     drawn(CurvePanel("t", [Curve("a", estimate([1.0, 2.0]), PALETTE[0])]))
     assert dict(matplotlib.rcParams) == before
+
+
+def test_without_matplotlib_charts_name_the_extra_and_sheets_are_drawn() -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import numpy as np\n"
+        "from wmtk.errors import MissingDependencyError\n"
+        "from wmtk.viz.draw.canvas import Canvas\n"
+        "import wmtk.viz.sheets.contact_sheet, wmtk.viz.videos.episode_file\n"
+        "canvas = Canvas(50, 20); canvas.text(2, 2, 'λ × −')\n"
+        "assert (canvas.pixels() != 255).any()\n"
+        "try: import wmtk.viz.plots.curves\n"
+        "except MissingDependencyError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "matplotlib" in done.stdout
+    assert "pip install 'wmtk[viz]'" in done.stdout

@@ -48,11 +48,11 @@ def font_file() -> Path | None:
 
 @cache
 def _font(size: int) -> Any:
-    """The font for text of `size` pixels; DejaVu Sans is wider than that of Pillow."""
+    """The font for text of `size`; DejaVu Sans looks larger than the font of Pillow."""
     path = font_file()
     if path is None:
         return ImageFont.load_default(size)
-    return ImageFont.truetype(path, size - 1, layout_engine=ImageFont.Layout.BASIC)
+    return ImageFont.truetype(path, max(size - 1, 11), layout_engine=ImageFont.Layout.BASIC)
 
 
 def drawable(text: str) -> str:

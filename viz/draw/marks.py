@@ -28,9 +28,9 @@ END_COLORS: dict[str, Color] = {
     "cut": ORANGE,
 }
 END_MEANINGS = {
-    "terminated": "the task was over",
-    "truncated": "stopped from outside, as by a time limit",
-    "cut": "the recording stops here, the task went on",
+    "terminated": "the task ended",
+    "truncated": "ended by a time limit or from outside",
+    "cut": "the recording ends here, the episode went on",
 }
 TIMELINE = 21  # pixels high: ten above the line, ten below it
 

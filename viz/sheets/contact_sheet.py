@@ -1,4 +1,4 @@
-"""Contact sheets: many moments of a dataset in one picture."""
+"""Contact sheets: frames of several episodes of a dataset in one image."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ PLOT = 900  # pixels for the lines of a dataset without images
 
 @dataclass(frozen=True)
 class Choice:
-    """An episode of a sheet, by its index in the dataset, and why it is there."""
+    """The index of an episode in the dataset, and why it was chosen."""
 
     episode: int
     why: str
 
 
 @dataclass(frozen=True)
-class Row:
-    """An episode to draw: its index, why it was chosen, itself."""
+class EpisodeRow:
+    """An episode to draw, with its index and why it was chosen."""
 
     number: int
     why: str
@@ -43,10 +43,10 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ContactSheet:
     pixels: Image
     choices: tuple[Choice, ...]
-    image: str | None  # the observation key shown; None: lines
+    image: str | None  # the image key; None if lines are drawn
 
 
 def choose_episodes(table: EpisodeTable, count: int, seed: int = 0) -> list[Choice]:
@@ -73,15 +73,15 @@ def dataset_sheet(
     frames: int = 8,
     seed: int = 0,
     image: str | None = None,
-) -> Sheet:
-    """A sheet of a spread of episodes: `frames` moments each of `episodes` of them."""
+) -> ContactSheet:
+    """A sheet of `episodes` chosen episodes, with `frames` frames of each."""
     view = view_of(dataset, image)
     choices = choose_episodes(dataset.episodes, episodes, seed)
     if not choices:
         raise DatasetError(
-            f"{dataset.path} has no episode to show.", "Collect some first.", dataset.path
+            f"{dataset.path} has no episode to show.", "Collect episodes first.", dataset.path
         )
-    rows = [Row(choice.episode, choice.why, dataset[choice.episode]) for choice in choices]
+    rows = [EpisodeRow(choice.episode, choice.why, dataset[choice.episode]) for choice in choices]
     pixels = contact_sheet(
         rows,
         view,
@@ -89,17 +89,17 @@ def dataset_sheet(
         title=dataset.path.resolve().name,
         subtitle=describe(dataset, view),
     )
-    return Sheet(pixels, tuple(choices), view.image)
+    return ContactSheet(pixels, tuple(choices), view.image)
 
 
 def describe(dataset: Dataset, view: EpisodeView) -> str:
-    """A dataset in a line: task, size, what of it is shown."""
+    """A dataset in a line: task, size, the observation that is drawn."""
     env = dataset.env
     task = str(env.get("env_id") or env.get("id") or "unknown task")
     episodes = "1 episode" if len(dataset) == 1 else f"{len(dataset):,} episodes"
     parts = [task, episodes, f"{dataset.num_steps:,} steps"]
     if view.image is not None:
-        size = "x".join(map(str, dataset.schema.obs[view.image].shape))
+        size = "×".join(map(str, dataset.schema.obs[view.image].shape))
         parts.append(f"{view.image} {size}")
         if view.other_images:
             parts.append(f"not shown: {', '.join(view.other_images)}")
@@ -111,9 +111,14 @@ def describe(dataset: Dataset, view: EpisodeView) -> str:
 
 
 def contact_sheet(
-    rows: Sequence[Row], view: EpisodeView, *, frames: int = 8, title: str = "", subtitle: str = ""
+    rows: Sequence[EpisodeRow],
+    view: EpisodeView,
+    *,
+    frames: int = 8,
+    title: str = "",
+    subtitle: str = "",
 ) -> Image:
-    """One row per episode: frames from its first to its last, or lines if there are none."""
+    """One row for each episode: frames from the first to the last, or lines without images."""
     if view.image is None:
         lanes = view.lanes([row.episode for row in rows])
         width, height = PLOT, lanes_height(lanes[0]) + TIMELINE
@@ -140,8 +145,8 @@ def contact_sheet(
     return canvas.pixels()
 
 
-def draw_label(canvas: Canvas, x: int, y: int, row: Row, *, with_end: bool) -> None:
-    """What a row shows: which episode and why, its length, return and policy."""
+def draw_label(canvas: Canvas, x: int, y: int, row: EpisodeRow, *, with_end: bool) -> None:
+    """The label of a row: the episode and why it was chosen, its length, return and policy."""
     episode, width = row.episode, LABEL - 14
     canvas.text(x, y, f"episode {row.number}", size=17)
     steps = "1 step" if episode.length == 1 else f"{episode.length:,} steps"
