@@ -15,7 +15,7 @@ from wmtk.datasets.dataset import Dataset
 from wmtk.datasets.episode_table import EpisodeTable, Selection
 from wmtk.datasets.schema import Schema
 from wmtk.datasets.storage.chunk_cache import ChunkCache
-from wmtk.datasets.window_reader import OpenParts, PartWindow, WindowReader
+from wmtk.datasets.window_reader import OpenParts, WindowReader
 from wmtk.errors import EvictedError, UsageError
 from wmtk.observations import ObsCodec
 from wmtk.reprs import brief_repr
@@ -264,11 +264,13 @@ class SequenceSampler:
         number = self.step if step is None else step
         if number < 0:
             raise UsageError(f"There is no batch {number}.", "Batches are numbered from 0.")
+        datasets = [source.dataset for source in self.sources]
+        weights = [source.weight for source in self.sources]
         while True:
             snapshot = self._snapshot  # one for the whole batch, whatever refreshes meanwhile
             windows = draw_windows(
                 snapshot.tables,
-                [source.weight for source in self.sources],
+                weights,
                 seed=self.seed,
                 step=number,
                 batch_size=self.batch_size,
@@ -277,8 +279,8 @@ class SequenceSampler:
             )
             columns = (windows.source, windows.part, windows.first, windows.rows)
             located = [
-                PartWindow(self.sources[source].dataset, snapshot.tables[source].parts[part], *rows)
-                for source, part, *rows in zip(*(c.tolist() for c in columns), strict=True)
+                (datasets[source], snapshot.tables[source].parts[part], first, rows)
+                for source, part, first, rows in zip(*(c.tolist() for c in columns), strict=True)
             ]
             try:
                 arrays = self._reader.read(located, snapshot.parts)
