@@ -19,7 +19,7 @@ from wmtk.viz.sheets.contact_sheet import (
     HEADER,
     LABEL,
     MARGIN,
-    EpisodeRow,
+    SheetRow,
     choose_episodes,
     contact_sheet,
     dataset_sheet,
@@ -132,7 +132,7 @@ def test_timeline_shows_every_reward_at_its_time(make_episode):
 
 
 def test_sheet_has_a_row_for_each_episode(make_episode, view):
-    rows = [EpisodeRow(number, "first", make_episode(9)) for number in range(3)]
+    rows = [SheetRow(number, "first", make_episode(9)) for number in range(3)]
     pixels = contact_sheet(rows, view, frames=4, title="three")
     cells = Cells.of(rows[0].episode, view, 4)
     height = (pixels.shape[0], contact_sheet(rows[:2], view, frames=4).shape[0])
@@ -153,7 +153,7 @@ def test_short_episodes_do_not_fill_their_row(dataset):
 
 
 def test_strip_of_one_episode(make_episode, view):
-    pixels = episode_strip(EpisodeRow(0, "", make_episode(19)), view, title="one")
+    pixels = episode_strip(SheetRow(0, "", make_episode(19)), view, title="one")
     cells = Cells.of(make_episode(19), view, 8)
     assert pixels.shape[1] == cells.span(8) + 2 * MARGIN
     assert pixels[HEADER + BORDER + 9, MARGIN + cells.pitch + BORDER + 9, 0] == 10  # step 1
@@ -213,7 +213,7 @@ def test_words(make_episode):
     assert [signed(value) for value in (0.0, 1.0, -0.25, 1234.5)] == [
         "0",
         "+1",
-        "-0.25",
+        "−0.25",
         "+1234",
     ]
     assert end_of(make_episode(3, truncated=True)) == "terminated, truncated"

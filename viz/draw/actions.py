@@ -39,7 +39,7 @@ def action_names(env: Mapping[str, Any], spec: ArraySpec) -> tuple[str, ...]:
 
 
 def _minimal(env_id: str) -> tuple[str, ...]:
-    """The actions of a game's minimal action set, which the emulator knows."""
+    """The actions of a game's minimal action set, as the emulator lists them."""
     try:
         from wmtk.envs.atari import AtariEnv, find_rom
         from wmtk.envs.options import AtariOptions
@@ -99,11 +99,11 @@ def draw_bars(canvas: Canvas, x: int, y: int, width: int, levels: NDArray[np.flo
     """A vertical bar for each level, up from the middle if positive; returns the width used."""
     half = LINE // 2 - 2
     pitch = int(np.clip(width // len(levels), 2, 9))
-    shown = levels[: width // pitch]
-    used = pitch * len(shown) - 1
+    drawn = levels[: width // pitch]
+    used = pitch * len(drawn) - 1
     canvas.fill(x, y, used, 2 * half + 1, FAINT)
     canvas.fill(x, y + half, used, 1, GRAY)
-    for index, level in enumerate(shown):
+    for index, level in enumerate(drawn):
         rise = round(abs(level) * half)
         top = y + half - rise if level > 0 else y + half
         canvas.fill(x + index * pitch, top, pitch - 1, rise + 1, INK)

@@ -22,7 +22,7 @@ ROW = 1100  # pixels that the frames of a row take together, roughly
 class Cells:
     """The measures of a grid of frames, in pixels."""
 
-    side: int  # about what frames are enlarged to
+    side: int  # approximate size of enlarged frames
     frame_width: int
     frame_height: int
 

@@ -46,7 +46,9 @@ class EpisodeView:
         known = [key for key, spec in schema.obs.items() if spec.is_image]
         if image is not None and image not in known:
             if not known:
-                raise UsageError("The dataset has no images.", "Without --image it draws lines.")
+                raise UsageError(
+                    "The dataset has no images.", "Leave the image key out to draw lines."
+                )
             raise UsageError(
                 f"The dataset has no images {image!r}.", f"It has: {', '.join(known)}."
             )
@@ -55,7 +57,7 @@ class EpisodeView:
         look = ActionLook(schema.action, action_names(env, schema.action))
         return cls(look, chosen, None if chosen is None else schema.obs[chosen], others)
 
-    def pictures(self, rows: NDArray[Any]) -> NDArray[np.uint8]:
+    def images(self, rows: NDArray[Any]) -> NDArray[np.uint8]:
         """Rows of the image key, in any stored layout, as uint8 (…, H, W, C)."""
         assert self.spec is not None
         return to_bytes(self.spec, rows)
@@ -63,7 +65,7 @@ class EpisodeView:
     def frame(self, episode: Episode, step: int, side: int, factor: int | None = None) -> Image:
         """The image at a step, enlarged to about `side` pixels, or by `factor`."""
         assert self.image is not None
-        pixels = to_rgb(self.pictures(episode.obs[self.image][step]))
+        pixels = to_rgb(self.images(episode.obs[self.image][step]))
         longer = max(pixels.shape[:2])
         if factor is not None:
             return enlarge(pixels, factor)

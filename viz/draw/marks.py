@@ -43,14 +43,16 @@ def end_of(episode: Episode) -> str:
 
 def signed(value: float) -> str:
     """A number with its sign and about three digits; zero without a sign."""
-    if 1e3 <= abs(value) < 1e6:
-        return f"{value:+.0f}"
-    return f"{value:+.3g}" if value else "0"
+    if not value:
+        return "0"
+    text = f"{value:+.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:+.3g}"
+    return text.replace("-", "−")
 
 
 def plain(value: float) -> str:
     """A number with about four digits and no superfluous sign."""
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    text = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return text.replace("-", "−")
 
 
 def reward_color(reward: float) -> Color:

@@ -28,6 +28,7 @@ from wmtk.viz.draw.canvas import (
     text_width,
     to_rgb,
 )
+from wmtk.viz.draw.marks import plain
 from wmtk.viz.draw.traces import Trace, TraceChart
 from wmtk.viz.rollouts import Rollout
 
@@ -48,36 +49,36 @@ def choose_image(obs: dict[str, ArraySpec], wanted: str | None) -> str | None:
     """The image key to draw: the one given, or the first; None if there are none."""
     known = [key for key, spec in obs.items() if spec.is_image]
     if wanted is not None and wanted not in known:
-        there = f"It has: {', '.join(known)}." if known else "It has none: leave --image out."
+        there = f"It has: {', '.join(known)}." if known else "It has none: leave the image key out."
         raise UsageError(f"The model has no images {wanted!r}.", there)
     return wanted or (known[0] if known else None)
 
 
 def image_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
     """Names and frames (T, H, W, C) of the rows of a rollout; the truth of a dream is shorter."""
-    truth, shown = rollout.truth[key], rollout.predicted[key]
+    truth, predicted = rollout.truth[key], rollout.predicted[key]
     if rollout.dream:
         yield "recorded", truth
-        for number, future in enumerate(shown, start=1):
-            yield ("dream" if len(shown) == 1 else f"dream, {number}"), future
+        for number, future in enumerate(predicted, start=1):
+            yield ("dream" if len(predicted) == 1 else f"dream, {number}"), future
         return
     yield "truth", truth
     if rollout.models:
-        for name, future in zip(rollout.models, shown, strict=True):
+        for name, future in zip(rollout.models, predicted, strict=True):
             yield name, future
             yield "error", difference(truth, future)
         return
-    if len(shown) == 1:
-        yield "model", shown[0]
+    if len(predicted) == 1:
+        yield "model", predicted[0]
     else:
-        for number, future in enumerate(shown, start=1):
+        for number, future in enumerate(predicted, start=1):
             yield f"model, {number}", future
-    yield "error", difference(truth, shown[0])
+    yield "error", difference(truth, predicted[0])
 
 
-def difference(truth: NDArray[np.uint8], shown: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Gray where both are equal, bright where `shown` is brighter."""
-    return ((shown.astype(np.int16) - truth + 255) // 2).astype(np.uint8)
+def difference(truth: NDArray[np.uint8], predicted: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Gray where both are equal, bright where `predicted` is brighter."""
+    return ((predicted.astype(np.int16) - truth + 255) // 2).astype(np.uint8)
 
 
 def draw_frame(
@@ -96,36 +97,36 @@ def phase_color(rollout: Rollout, row: int) -> Color:
 
 def chart_traces(rollout: Rollout) -> list[list[Trace]]:
     """The lines of each chart: rewards, ends if they are learned, values if there are any."""
-    found = [_traces(rollout, "reward", rollout.reward, rollout.reward_predicted)]
+    charts = [_traces(rollout, "reward", rollout.reward, rollout.reward_predicted)]
     if rollout.end_predicted is not None:
-        found.append(_traces(rollout, END, rollout.end, rollout.end_predicted))
+        charts.append(_traces(rollout, END, rollout.end, rollout.end_predicted))
     if rollout.value is not None:
-        found.append([Trace("value", rollout.value.mean(0), MODEL)])
-    return found
+        charts.append([Trace("value", rollout.value.mean(0), MODEL)])
+    return charts
 
 
 def number_traces(rollout: Rollout) -> list[list[Trace]]:
     """The lines of observations that are no images, a chart for each number."""
-    found = []
+    charts = []
     for key, rows in rollout.truth.items():
         if rows.dtype == np.uint8 and rows.ndim == 4:
             continue
         known = rows.reshape(len(rows), -1).astype(np.float64)
         true = np.full((rollout.rows, known.shape[1]), np.nan)
         true[: len(known)] = known
-        shown = rollout.predicted[key].reshape(-1, *true.shape).astype(np.float64)
+        predicted = rollout.predicted[key].reshape(-1, *true.shape).astype(np.float64)
         for index in range(true.shape[1]):
             name = key if true.shape[1] == 1 else f"{key}[{index}]"
-            found.append(_traces(rollout, name, true[:, index], shown[:, :, index]))
-    return found[:MOST_NUMBERS]
+            charts.append(_traces(rollout, name, true[:, index], predicted[:, :, index]))
+    return charts[:MOST_NUMBERS]
 
 
-def _traces(rollout: Rollout, name: str, true: Numbers, shown: Numbers) -> list[Trace]:
+def _traces(rollout: Rollout, name: str, true: Numbers, predicted: Numbers) -> list[Trace]:
     """The recorded values (T,), and the mean of the samples (S, T), or those of each model."""
     recorded = Trace(name, true, TRUE)
     if not rollout.models:
-        return [recorded, Trace("model", shown.mean(0), MODEL)]
-    lines = zip(rollout.models, shown, MODELS, strict=False)
+        return [recorded, Trace("model", predicted.mean(0), MODEL)]
+    lines = zip(rollout.models, predicted, MODELS, strict=False)
     return [recorded, *(Trace(model, values, color) for model, values, color in lines)]
 
 
@@ -157,7 +158,7 @@ def draw_names(canvas: Canvas, chart: TraceChart, row: int | None = None) -> Non
         x = chart.x + number * room
         canvas.fill(x, chart.y + 3, traces.SWATCH, traces.SWATCH, trace.color)
         known = row is not None and np.isfinite(trace.values[row])
-        value = f"{trace.values[row] + 0.0:.3g}" if known else ""
+        value = plain(float(f"{trace.values[row] + 0.0:.3g}")) if known else ""
         left, space = x + traces.SWATCH + 6, room - traces.SWATCH - 10
         text = f"{trace.name}  {value}"
         if value and text_width(text) > space:
@@ -168,7 +169,7 @@ def draw_names(canvas: Canvas, chart: TraceChart, row: int | None = None) -> Non
         canvas.fill(chart.x + at - 1, chart.y + traces.NAMES, 2, chart.lines, INK)
 
 
-def legend(rollouts: list[Rollout], *, pictures: bool) -> list[tuple[Color | None, str]]:
+def legend(rollouts: list[Rollout], *, images: bool) -> list[tuple[Color | None, str]]:
     """Colors and what they mean."""
     imagined = any(rollout.context < rollout.rows for rollout in rollouts)
     dream = rollouts[0].dream
@@ -184,7 +185,7 @@ def legend(rollouts: list[Rollout], *, pictures: bool) -> list[tuple[Color | Non
         items.append((MODEL, "predicted by the model"))
     if rollouts[0].value is not None:
         items.append((None, "value: the critic's estimate of the return from a state on"))
-    return [*items, (None, ERROR)] if pictures and not dream else items
+    return [*items, (None, ERROR)] if images and not dream else items
 
 
 def draw_key(canvas: Canvas, x: int, y: int, items: list[tuple[Color | None, str]]) -> int:

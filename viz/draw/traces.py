@@ -104,7 +104,7 @@ class TraceChart:
             return plain(value + 0.0)  # no minus before a zero
         digits = max(0, 2 - math.floor(math.log10(largest)))
         text = f"{value:.{digits}f}"
-        return text if float(text) else "0"
+        return text.replace("-", "−") if float(text) else "0"
 
     def _at(self, step: int) -> int:
         return self.x + round(step * (self._span - 1) / self._length)

@@ -179,7 +179,7 @@ def _frames(entry: DataEntry, index: int, steps: Any) -> list[NDArray[np.uint8]]
             else:
                 path = f"obs/{image}"
                 frames = [reader.rows(path, first + s, first + s + 1)[0] for s in wanted]
-    return [shrink(to_rgb(view.pictures(frame)), SIDE) for frame in frames]
+    return [shrink(to_rgb(view.images(frame)), SIDE) for frame in frames]
 
 
 def png(pixels: NDArray[np.uint8]) -> bytes:

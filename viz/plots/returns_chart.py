@@ -14,12 +14,12 @@ from wmtk.viz.plots.figures import PALETTE
 def returns_figure(
     returns: TrainingReturns, updates: Sequence[int], *, title: str = "", caption: str = ""
 ) -> Figure:
-    """Mean discounted returns, imagined and reached, at each of C checkpoints."""
+    """Mean discounted returns, imagined and achieved, at each of C checkpoints."""
     curves = [
-        Curve("imagined by the critic", returns.imagined, PALETTE[0]),
-        Curve("reached, discounted", returns.true, PALETTE[1]),
+        Curve("imagined (value of the first state)", returns.imagined, PALETTE[0]),
+        Curve("achieved (discounted return)", returns.true, PALETTE[1]),
     ]
     panel = CurvePanel(
-        "Return of an episode", curves, "update", "discounted return", updates, zero=True
+        "Mean return of an episode", curves, "update", "discounted return", updates, zero=True
     )
     return curve_figure([panel], title=title, caption=caption)

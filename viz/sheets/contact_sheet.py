@@ -34,7 +34,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class EpisodeRow:
+class SheetRow:
     """An episode to draw, with its index and why it was chosen."""
 
     number: int
@@ -81,7 +81,7 @@ def dataset_sheet(
         raise DatasetError(
             f"{dataset.path} has no episode to show.", "Collect episodes first.", dataset.path
         )
-    rows = [EpisodeRow(choice.episode, choice.why, dataset[choice.episode]) for choice in choices]
+    rows = [SheetRow(choice.episode, choice.why, dataset[choice.episode]) for choice in choices]
     pixels = contact_sheet(
         rows,
         view,
@@ -111,7 +111,7 @@ def describe(dataset: Dataset, view: EpisodeView) -> str:
 
 
 def contact_sheet(
-    rows: Sequence[EpisodeRow],
+    rows: Sequence[SheetRow],
     view: EpisodeView,
     *,
     frames: int = 8,
@@ -145,7 +145,7 @@ def contact_sheet(
     return canvas.pixels()
 
 
-def draw_label(canvas: Canvas, x: int, y: int, row: EpisodeRow, *, with_end: bool) -> None:
+def draw_label(canvas: Canvas, x: int, y: int, row: SheetRow, *, with_end: bool) -> None:
     """The label of a row: the episode and why it was chosen, its length, return and policy."""
     episode, width = row.episode, LABEL - 14
     canvas.text(x, y, f"episode {row.number}", size=17)

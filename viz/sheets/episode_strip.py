@@ -7,14 +7,14 @@ from wmtk.viz.draw.cells import CAPTION, Cells, draw_cell
 from wmtk.viz.draw.episode_view import EpisodeView
 from wmtk.viz.draw.legend import draw_legend, legend_height
 from wmtk.viz.draw.marks import TIMELINE, draw_timeline, spread_steps
-from wmtk.viz.sheets.contact_sheet import HEADER, MARGIN, NARROWEST, EpisodeRow, contact_sheet
+from wmtk.viz.sheets.contact_sheet import HEADER, MARGIN, NARROWEST, SheetRow, contact_sheet
 
 COLUMNS = 8
 FRAMES = 40
 
 
 def episode_strip(
-    row: EpisodeRow, view: EpisodeView, *, frames: int = FRAMES, title: str = "", subtitle: str = ""
+    row: SheetRow, view: EpisodeView, *, frames: int = FRAMES, title: str = "", subtitle: str = ""
 ) -> Image:
     """Frames from the first step to the last, in rows of up to eight."""
     if view.image is None:

@@ -12,12 +12,12 @@ from wmtk.viz.metrics.frames import to_unit
 
 MARGIN = 20
 HEADER = 66
-NAMES = 96  # pixels left of a row of pictures
+NAMES = 96  # pixels left of a row of images
 GAP = 8
-COLUMNS = 13  # pictures in a row: the original, and its classes
+COLUMNS = 13  # images in a row: the original, and its classes
 CAPTION = LINE + 4
 SECTION = 34  # pixels above a part, for its title
-SIDE = 96  # about what pictures are enlarged to
+SIDE = 96  # approximate size of enlarged images
 AMPLIFIED = 3  # changes are drawn this much stronger
 STRONG = 0.995  # the quantile of all changes that is drawn as the strongest
 

@@ -28,11 +28,11 @@ MARGIN = 20
 HEADER = 66
 NAMES = 84  # pixels left of the frames for the names of rows
 GAP = 6
-SIDE = 128  # about what frames are enlarged to
+SIDE = 128  # approximate size of enlarged frames
 CAPTION = LINE + 2
 HEAD = 26  # pixels above a rollout, for its title
 BELOW = 22  # pixels between rollouts
-PLOT = 900  # pixels for the lines of observations without pictures
+PLOT = 900  # pixels for the lines of observations without images
 KEY = 2 * LINE + 16
 NARROWEST = 760
 OBSERVED_COLUMNS = 4  # at most, of observed rows
@@ -69,7 +69,7 @@ def rollout_sheet(
         block.draw(canvas, y)
         y += block.height + BELOW
     canvas.fill(MARGIN, y - 8, width - 2 * MARGIN, 1, FAINT)
-    draw_key(canvas, MARGIN, y, legend(list(rollouts), pictures=image is not None))
+    draw_key(canvas, MARGIN, y, legend(list(rollouts), images=image is not None))
     return canvas.pixels()
 
 
@@ -79,19 +79,19 @@ class _RolloutBlock:
     def __init__(self, rollout: Rollout, image: str | None, columns: int) -> None:
         self.rollout = rollout
         self.steps = sheet_rows(rollout, columns).tolist() if image else []
-        self.pictures = list(image_rows(rollout, image)) if image else []
+        self.image_rows = list(image_rows(rollout, image)) if image else []
         lines = ([] if image else number_traces(rollout)) + chart_traces(rollout)
         self.scale, self.pitch = 1, (0, 0)
-        if self.pictures:
-            high, wide = self.pictures[0][1].shape[1:3]
+        if self.image_rows:
+            high, wide = self.image_rows[0][1].shape[1:3]
             self.scale = max(1, round(SIDE / max(high, wide)))
             self.pitch = (
                 high * self.scale + 2 * BORDER + GAP,
                 wide * self.scale + 2 * BORDER + GAP,
             )
-        inner = len(self.steps) * self.pitch[1] if self.pictures else PLOT
+        inner = len(self.steps) * self.pitch[1] if self.image_rows else PLOT
         self.width = NAMES + inner
-        self.grid = len(self.pictures) * self.pitch[0] + (CAPTION if self.pictures else 0)
+        self.grid = len(self.image_rows) * self.pitch[0] + (CAPTION if self.image_rows else 0)
         left = MARGIN + NAMES
         self._charts = stack_charts(lines, left, HEAD + self.grid + 4, inner)
         self.height = HEAD + self.grid + 4 + sum(chart.height + 4 for chart in self._charts)
@@ -100,7 +100,7 @@ class _RolloutBlock:
         rollout = self.rollout
         canvas.text(MARGIN, y + 2, rollout.title, size=15)
         left, (high, wide) = MARGIN + NAMES, self.pitch
-        for line, (name, frames) in enumerate(self.pictures):
+        for line, (name, frames) in enumerate(self.image_rows):
             top = y + HEAD + line * high
             canvas.text(MARGIN, top + high // 2 - LINE, elide(name, NAMES - 8))
             for column, step in enumerate(self.steps):
@@ -112,7 +112,7 @@ class _RolloutBlock:
         for column, step in enumerate(self.steps):
             x = left + column * wide + BORDER
             caption = elide(self._caption(step), wide - 4)
-            canvas.text(x, y + HEAD + len(self.pictures) * high - 2, caption)
+            canvas.text(x, y + HEAD + len(self.image_rows) * high - 2, caption)
         for group in self._charts:
             chart = replace(group, y=y + group.y)
             draw_chart(canvas, chart, rollout)

@@ -30,16 +30,16 @@ from wmtk.viz.draw.marks import END_COLORS, end_of
 from wmtk.viz.draw.step_strip import draw_step_names, draw_step_numbers
 from wmtk.viz.draw.traces import Trace, TraceChart
 
-SIDE, ALONE = 320, 384  # about what pictures are enlarged to: two beside each other, or one
+SIDE, ALONE = 320, 384  # approximate size of enlarged images: two beside each other, or one
 MARGIN = 16
 TITLE = 38
-CAPTION = LINE + 6  # pixels above a picture
+CAPTION = LINE + 6  # pixels above a image
 BORDER = 3
 GAP = 16
-STRIP = 50  # pixels below the pictures for numbers
+STRIP = 50  # pixels below the images for numbers
 VALUE_LINES, REWARD_LINES = 96, 56
 INNER = 2 * SIDE + GAP  # pixels between the margins, at least
-NARROWEST = 408  # the same, where there is one picture
+NARROWEST = 408  # the same, where there is one image
 RECORDED, PREDICTED = ORANGE, BLUE
 
 
@@ -83,7 +83,7 @@ class _AgentLayout:
     episode: Episode
     view: EpisodeView
     panels: list[_ImagePanel]
-    lanes: list[Lane]  # of the observation, where there are no pictures
+    lanes: list[Lane]  # of the observation, where there are no images
     charts: list[TraceChart]
     strip: int  # the top of the numbers
     inner: int
@@ -96,11 +96,11 @@ class _AgentLayout:
         least = NARROWEST if len(panels) == 1 else INNER
         inner = max(least, *(panel.x + panel.size[0] - MARGIN for panel in panels), 0)
         if panels:
-            shown = CAPTION + max(panel.size[1] for panel in panels) + BORDER
+            body = CAPTION + max(panel.size[1] for panel in panels) + BORDER
         else:
             lanes = view.lanes([episode])[0]
-            shown = lanes_height(lanes)
-        strip = TITLE + shown + 10
+            body = lanes_height(lanes)
+        strip = TITLE + body + 10
         below = strip + STRIP
         charts = []
         for traces, lines in _traces(recording):
@@ -153,7 +153,7 @@ def _panels(recording: EpisodeRecording, view: EpisodeView) -> list[_ImagePanel]
         return []
     both, observed = key in recording.reconstructions, recording.images.get(key)
     if observed is None:
-        observed = view.pictures(recording.episode.obs[key])
+        observed = view.images(recording.episode.obs[key])
     scale = max(1, round((SIDE if both else ALONE) / max(observed.shape[1:3])))
     panels = [_ImagePanel("observation", observed, MARGIN, scale)]
     if both:

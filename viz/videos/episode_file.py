@@ -12,7 +12,7 @@ from wmtk.errors import DatasetError, UsageError
 from wmtk.viz.draw.canvas import Image
 from wmtk.viz.draw.episode_view import view_of
 from wmtk.viz.draw.marks import end_of
-from wmtk.viz.sheets.contact_sheet import EpisodeRow, describe
+from wmtk.viz.sheets.contact_sheet import SheetRow, describe
 from wmtk.viz.sheets.episode_strip import episode_strip
 from wmtk.viz.videos.episode_video import episode_frames
 from wmtk.viz.videos.video_file import (
@@ -35,7 +35,7 @@ class WrittenEpisode:
     steps: int
     total_reward: float
     end: str
-    image: str | None  # the observation key shown; None if lines were drawn
+    image: str | None  # the image key; None if lines were drawn
     frames: int  # 1 for an image
     fps: float | None  # None for an image
     width: int
@@ -87,7 +87,7 @@ def write_episode(
             on_frame(done, episode.length + 1)
 
     if still:
-        row = EpisodeRow(number, "", episode)
+        row = SheetRow(number, "", episode)
         strip = episode_strip(row, view, title=title, subtitle=describe(dataset, view))
         written = write_image(target, strip)
         on_frame(1, 1)

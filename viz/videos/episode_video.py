@@ -15,11 +15,11 @@ from wmtk.viz.draw.lanes import draw_cursor, draw_lanes, lanes_height
 from wmtk.viz.draw.marks import END_COLORS, TIMELINE, draw_timeline, end_of
 from wmtk.viz.draw.step_strip import draw_step_names, draw_step_numbers
 
-SIDE = 384  # about what pictures are enlarged to
+SIDE = 384  # approximate size of enlarged images
 MARGIN = 16
 TITLE = 36
 BORDER = 4
-STRIP = 54  # pixels below the picture for numbers
+STRIP = 54  # pixels below the image for numbers
 NARROWEST = 408  # pixels, for the numbers
 PLOT = 640
 
@@ -30,9 +30,9 @@ class _EpisodeLayout:
 
     episode: Episode
     view: EpisodeView
-    lanes: list[Lane]  # empty if there are pictures
+    lanes: list[Lane]  # empty if there are images
     scale: int | None
-    width: int  # of the picture
+    width: int  # of the image
     height: int
     inner: int  # of everything but the margins
 

@@ -14,9 +14,9 @@ from wmtk.viz.sheets.intervention_sheet import STRONG, heat
 MARGIN = 16
 HEADER = 62
 CAPTION = LINE + 4
-NAMES = 110  # pixels left of a row of pictures
+NAMES = 110  # pixels left of a row of images
 GAP = 12
-SIDE = 128  # about what pictures are enlarged to
+SIDE = 128  # approximate size of enlarged images
 HOLD = 2  # frames for which a class stays
 
 

@@ -25,12 +25,12 @@ from wmtk.viz.rollouts import Rollout
 MARGIN = 16
 TITLE = 40
 HEAD = LINE + 4  # pixels above a column, for its title
-NAMES = 72  # pixels left of the pictures for the names of rows
+NAMES = 72  # pixels left of the images for the names of rows
 GAP = 14
-WIDE = 1040  # pixels that the pictures of a row take together, roughly
-SMALLEST, LARGEST = 128, 256  # pixels that pictures are enlarged to
-TALL = 900  # pixels that the pictures of a column may take
-PLOT = 420  # pixels of a column without pictures
+WIDE = 1040  # pixels that the images of a row take together, roughly
+SMALLEST, LARGEST = 128, 256  # limits of enlarged images, in pixels
+TALL = 900  # pixels that the images of a column may take
+PLOT = 420  # pixels of a column without images
 CHART = 236  # pixels of a column at least, for the steps of its charts
 KEY = 3 * LINE
 ACTION = 90  # pixels right of the title of a column, where actions are named
@@ -52,19 +52,19 @@ class _RolloutLayout:
 
     def __init__(self, rollouts: Sequence[Rollout], image: str | None) -> None:
         self.rollouts = list(rollouts)
-        self.pictures = [list(image_rows(r, image)) if image else [] for r in rollouts]
+        self.image_rows = [list(image_rows(r, image)) if image else [] for r in rollouts]
         self.scale, high, inner = 1, 0, PLOT
         names = NAMES if image else 0
         if image:
             height, width = rollouts[0].truth[image].shape[1:3]
-            lines = len(self.pictures[0])
+            lines = len(self.image_rows[0])
             side = min(LARGEST, max(SMALLEST, WIDE // len(rollouts)), TALL // lines)
             self.scale = max(1, side // max(height, width))
             high, inner = height * self.scale + 2 * BORDER + 6, max(CHART, width * self.scale)
         self.high = high
         self.pitch = inner + 2 * BORDER + GAP
         self.left = MARGIN + names
-        self.below = TITLE + HEAD + high * len(self.pictures[0]) + 4
+        self.below = TITLE + HEAD + high * len(self.image_rows[0]) + 4
         self.charts = [
             stack_charts(
                 ([] if image else number_traces(rollout)) + chart_traces(rollout),
@@ -77,7 +77,7 @@ class _RolloutLayout:
         foot = self.below + sum(chart.height + 4 for chart in self.charts[0])
         self.foot = foot + 6
         self.width = max(self.left + len(rollouts) * self.pitch + MARGIN - GAP, 560)
-        self.items = legend(self.rollouts, pictures=image is not None)
+        self.items = legend(self.rollouts, images=image is not None)
 
     def background(self, title: str) -> Image:
         canvas = Canvas(self.width, self.foot + KEY)
@@ -91,7 +91,7 @@ class _RolloutLayout:
             canvas.text(x, TITLE, elide(rollout.title, room, 12), size=12, color=GRAY)
             for chart in self.charts[number]:
                 draw_chart(canvas, chart, rollout)
-        for line, (name, _) in enumerate(self.pictures[0]):
+        for line, (name, _) in enumerate(self.image_rows[0]):
             y = TITLE + HEAD + line * self.high + self.high // 2 - LINE
             canvas.text(MARGIN, y, elide(name, NAMES - 6))
         return canvas.pixels()
@@ -103,7 +103,7 @@ class _RolloutLayout:
             step = min(row, rollout.rows - 1)
             x = self.left + number * self.pitch
             color = phase_color(rollout, step) if row < rollout.rows else GRAY
-            for line, (_, frames) in enumerate(self.pictures[number]):
+            for line, (_, frames) in enumerate(self.image_rows[number]):
                 y = TITLE + HEAD + line * self.high + BORDER
                 known = step < len(frames)  # a dream has no truth after the context
                 frame = frames[step if known else -1]
