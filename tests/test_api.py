@@ -68,6 +68,34 @@ def test_types_are_known_of_every_name() -> None:
     assert typed == {(home, name) for name, home in wmtk._HOME.items()}
 
 
+@pytest.mark.slow
+def test_type_checkers_know_the_api(tmp_path: Path) -> None:
+    mypy = pytest.importorskip("mypy.api")
+    file = tmp_path / "user.py"
+    file.write_text(
+        "import wmtk\n"
+        "loaded = wmtk.load('runs/policy')\n"
+        "reveal_type(loaded)\n"
+        "if isinstance(loaded, wmtk.LoadedAgent):\n"
+        "    reveal_type(loaded.actor_critic)\n"
+        "reveal_type(wmtk.collect('wmtk/Catch-v0', 'catch.zarr', steps=1))\n"
+        "reveal_type(wmtk.train_model('catch.zarr', 'runs/model'))\n"
+        "reveal_type(wmtk.evaluate('runs/policy').returns)\n"
+        "wmtk.nothing\n"
+    )
+    config = Path(__file__).parents[1] / "pyproject.toml"
+    output, _, _ = mypy.run([str(file), "--config-file", str(config), "--cache-dir", str(tmp_path)])
+    types = [line.split('"')[1] for line in output.splitlines() if "Revealed type" in line]
+    assert types == [
+        "wmtk.agent.load.LoadedModel",
+        "wmtk.models.actor_critic.ActorCritic",
+        "wmtk.collecting.collector.CollectReport",
+        "wmtk.runs.run_directory.Run",
+        "tuple[float, ...]",
+    ], output
+    assert 'Module has no attribute "nothing"' in output
+
+
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = wmtk.nothing

@@ -1,6 +1,8 @@
-"""wmtk, the World Model ToolKit: collect data for world models, train them, look inside them.
+"""wmtk, the World Model ToolKit: collect data, train world models and policies, inspect them.
 
-The names below are imported when they are first used: `import wmtk` loads neither torch nor zarr.
+The four stages are `collect`, `train_model`, `train_policy` and `evaluate`; `online` alternates
+them. `load` opens a trained run, `Dataset` an episode dataset, and `wmtk.viz` inspects both. Names
+are imported at their first use: `import wmtk` loads neither torch nor zarr.
 """
 
 from __future__ import annotations
@@ -9,12 +11,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wmtk import collecting as collecting
+    from wmtk import datasets as datasets
+    from wmtk import envs as envs
+    from wmtk import errors as errors
+    from wmtk import models as models
+    from wmtk import scores as scores
+    from wmtk import spaces as spaces
+    from wmtk import viz as viz
     from wmtk.agent.collect_task import collect as collect
     from wmtk.agent.load import LoadedAgent as LoadedAgent
     from wmtk.agent.load import LoadedModel as LoadedModel
     from wmtk.agent.load import load as load
     from wmtk.agent.policy_evaluation import PolicyEvaluation as PolicyEvaluation
     from wmtk.agent.policy_evaluation import evaluate as evaluate
+    from wmtk.collecting import CollectReport as CollectReport
     from wmtk.collecting import EvalReport as EvalReport
     from wmtk.collecting import RandomPolicy as RandomPolicy
     from wmtk.datasets import Batch as Batch
@@ -26,6 +37,7 @@ if TYPE_CHECKING:
     from wmtk.envs import make_env as make_env
     from wmtk.envs import resolve as resolve
     from wmtk.errors import WmtkError as WmtkError
+    from wmtk.runs.run_directory import Run as Run
     from wmtk.runs.training_config import TrainingConfig as TrainingConfig
     from wmtk.training.model_stage import train_model as train_model
     from wmtk.training.online.train import online as online
@@ -38,10 +50,11 @@ _HOMES = {
     "wmtk.agent.collect_task": ["collect"],
     "wmtk.agent.load": ["LoadedAgent", "LoadedModel", "load"],
     "wmtk.agent.policy_evaluation": ["PolicyEvaluation", "evaluate"],
-    "wmtk.collecting": ["EvalReport", "RandomPolicy"],
+    "wmtk.collecting": ["CollectReport", "EvalReport", "RandomPolicy"],
     "wmtk.datasets": ["Batch", "Dataset", "Episode", "Schema", "SequenceSampler", "Source"],
     "wmtk.envs": ["make_env", "resolve"],
     "wmtk.errors": ["WmtkError"],
+    "wmtk.runs.run_directory": ["Run"],
     "wmtk.training.online.train": ["online"],
     "wmtk.runs.training_config": ["TrainingConfig"],
     "wmtk.training.presets": ["training_config"],
@@ -54,13 +67,15 @@ _PACKAGES = ("collecting", "datasets", "envs", "errors", "models", "scores", "sp
 __all__ = ["__version__", *_HOME, *_PACKAGES]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"wmtk.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'wmtk' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return value
+if not TYPE_CHECKING:  # a type checker would take every unknown attribute for Any
+
+    def __getattr__(name: str) -> Any:
+        if name in _PACKAGES:
+            return import_module(f"wmtk.{name}")
+        if name not in _HOME:
+            raise AttributeError(f"module 'wmtk' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOME[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:
