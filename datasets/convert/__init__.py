@@ -1,4 +1,4 @@
-"""Datasets from and for other libraries; only here are their row alignments known."""
+"""Import and export datasets of other libraries, whose row alignments differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALL = (
         name="minari",
         description="Minari 0.5 datasets (HDF5): <id>/data/main_data.hdf5 and metadata.json",
         alignment=minari.ALIGNMENT,
-        cannot_hold="Of the task only what gymnasium's EnvSpec describes, not wmtk's own wrappers.",
+        cannot_hold="Options of the task beyond gymnasium's EnvSpec, such as wmtk's wrappers.",
         recognizes=minari.recognizes,
         read=minari.read,
         write=minari.write,
@@ -36,7 +36,7 @@ _ALL = (
         name="d4rl",
         description="D4RL-style HDF5 files: flat observations, actions, rewards, terminals",
         alignment=d4rl.ALIGNMENT,
-        cannot_hold="Final observations without next_observations; recordings that were cut; "
+        cannot_hold="Final observations without next_observations; episodes without an end; "
         "several observation keys in one array.",
         recognizes=d4rl.recognizes,
         read=d4rl.read,
@@ -56,7 +56,7 @@ _ALL = (
         name="diffusion-zarr",
         description="Diffusion Policy replay buffers: zarr v2 with data/ and meta/episode_ends",
         alignment=diffusion_policy.ALIGNMENT,
-        cannot_hold="Final observations, how episodes ended, infos; rewards only as an extra key.",
+        cannot_hold="Final observations, ends of episodes, infos; rewards only as an extra key.",
         recognizes=diffusion_policy.recognizes,
         read=diffusion_policy.read,
         write=diffusion_policy.write,
@@ -76,7 +76,7 @@ def _find(name: str) -> Format:
 
 
 def _located(source: str | os.PathLike[str], format: Format | None) -> Path:
-    """The path that `source` stands for: itself, or where a format keeps what has such an id."""
+    """The path of `source`: a path, or the location of a dataset id of a format."""
     path = Path(source)
     if not os.path.lexists(path):
         for candidate in _ALL if format is None else (format,):
@@ -85,16 +85,16 @@ def _located(source: str | os.PathLike[str], format: Format | None) -> Path:
                 return located.resolve()
         raise ConversionError(f"{path} does not exist.", "Check the path.", path)
     try:
-        # A link that the user named is theirs; links inside what it leads to are not followed.
+        # A link given by the user is followed, links inside of its target are not.
         return path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise ConversionError(
-            f"{path} leads nowhere ({error}).", "Check the path.", path
+            f"{path} cannot be resolved ({error}).", "Check the path.", path
         ) from error
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
-    """The name of the format that the content at `path` has."""
+    """The name of the format of a file or folder."""
     source = _located(path, None)
     if (source / "zarr.json").is_file():
         raise ConversionError(
@@ -108,8 +108,8 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     if hdf5.is_hdf5(source):
         raise unknown_hdf5(source, _lines())
     raise ConversionError(
-        f"{source} has none of the formats that can be imported.",
-        f"They are:\n{_lines()}",
+        f"{source} has none of the supported formats.",
+        f"The formats are:\n{_lines()}",
         source,
     )
 
@@ -122,7 +122,10 @@ def import_dataset(
     progress: Progress | None = None,
     **options: Any,
 ) -> ImportReport:
-    """Make a new dataset at `target` from a foreign one; after a failure nothing is left there."""
+    """Import a dataset of another format as a new dataset at `target`.
+
+    A failure leaves nothing at `target`. `options` are those of the format.
+    """
     chosen = None if format is None else _find(format)
     path = _located(source, chosen)
     if chosen is None:
@@ -138,7 +141,7 @@ def export_dataset(
     progress: Progress | None = None,
     **options: Any,
 ) -> ExportReport:
-    """Write a dataset in a foreign format to `target`, which must not exist."""
+    """Export a dataset to `target` in another format; `target` must not exist."""
     chosen = _find(format)
     if isinstance(dataset, Dataset):
         return transfer.run_export(chosen, dataset, Path(target), progress, options)

@@ -1,4 +1,8 @@
-"""Between the alignments: what was taken at o_t against what led to o_t (schema.ALIGNMENT)."""
+"""Convert between row alignments: actions taken at o_t, and actions that led to o_t.
+
+Datasets store the latter (see `schema.ALIGNMENT`). Flat formats have T rows per episode and often
+no final observation.
+"""
 
 from __future__ import annotations
 
@@ -18,26 +22,26 @@ from wmtk.errors import ConversionError, UsageError
 from wmtk.spaces import ArraySpec
 
 Rows = NDArray[Any]
-# What to do at the end of an episode whose last observation the source does not have.
+# How to complete an episode whose final observation is missing in the source.
 FinalObservation = Literal["repeat", "drop"]
 FINAL_OBSERVATION = "final_observation"  # the flag in Provenance.extra
 REPEATED, DROPPED = "missing, repeated", "missing, last step dropped"
 
 
 def arriving(taken: Rows) -> Rows:
-    """(T, …) values taken at or received after o_t → (T+1, …) values that led to o_t."""
+    """Values at or after o_t (T, …) to values on arriving at o_t (T+1, …)."""
     rows = np.zeros((len(taken) + 1, *taken.shape[1:]), taken.dtype)
     rows[1:] = taken
     return rows
 
 
 def departing(arrived: Rows) -> Rows:
-    """The inverse: (T+1, …) → (T, …)."""
+    """The inverse of `arriving`: (T+1, …) to (T, …)."""
     return arrived[1:]
 
 
 def with_final(rows: Rows, final: Rows | None) -> Rows:
-    """(T, …) rows at o_0 … o_(T−1) → (T+1, …), the last given or a repetition."""
+    """Append the final row to rows (T, …); by default the last row is repeated."""
     return np.concatenate([rows, rows[-1:] if final is None else final[None]])
 
 
@@ -47,7 +51,7 @@ def check_final_option(choice: str) -> None:
 
 
 def note_final(choice: FinalObservation, losses: Losses) -> None:
-    """Say for one episode how its missing last observation was dealt with."""
+    """Record how the missing final observation of one episode is replaced."""
     if choice == "drop":
         losses.note(
             "The source has no final observations: the last step of {n} episodes, with its "
@@ -61,20 +65,20 @@ def note_final(choice: FinalObservation, losses: Losses) -> None:
 
 
 def flagged(provenance: Provenance, choice: FinalObservation) -> Provenance:
-    """The provenance with the flag that says how the missing last observation was replaced."""
+    """The provenance with a flag for the replaced final observation."""
     extra = {**provenance.extra, FINAL_OBSERVATION: REPEATED if choice == "repeat" else DROPPED}
     return Provenance.from_json({**provenance.to_json(), "extra": extra})
 
 
 def exactly(rows: Rows, dtype: str, what: str, path: Path) -> Rows:
-    """`rows` as `dtype`, refusing to change a value."""
+    """Cast `rows` to `dtype`; changed values are refused."""
     if rows.dtype == dtype:
         return rows
     with np.errstate(invalid="ignore", over="ignore"):
         cast = rows.astype(dtype)
     if not same_values(cast, rows):
         raise ConversionError(
-            f"{what} in {path} has dtype {rows.dtype.name} and does not fit into {dtype}.",
+            f"{what} in {path} has dtype {rows.dtype.name}, which {dtype} cannot represent.",
             "The episodes of a dataset must have one dtype per array.",
             path,
         )
@@ -87,12 +91,12 @@ def same_values(a: Rows, b: Rows) -> bool:
 
 
 def observation_key(spec: ArraySpec) -> str:
-    """The key of an observation that is one array, as `wmtk.spaces.flatten_space` names it."""
+    """The key of an observation without keys, as in `wmtk.spaces.flatten_space`."""
     return "image" if spec.dtype == "uint8" and spec.shape else "state"
 
 
 def infer_action(rows_shape: tuple[int, ...], dtype: str, low: int, high: int) -> ArraySpec:
-    """The space of actions that come without one: integers are choices, floats are a box."""
+    """The action space of data without one: Discrete for integers, Box for floats."""
     shape = rows_shape[1:]
     if np.dtype(dtype).kind not in "iu":
         return ArraySpec("box", shape, dtype)
@@ -102,14 +106,14 @@ def infer_action(rows_shape: tuple[int, ...], dtype: str, low: int, high: int) -
 
 
 INFERRED_ACTIONS = (
-    "The source does not say how many actions there are: the number was taken from the largest "
-    "one in the data."
+    "The source does not declare the number of actions: it was inferred from the largest one "
+    "in the data."
 )
 
 
 @dataclass
-class Piece:
-    """T rows of every array, as the flat formats have them."""
+class FlatEpisode:
+    """T rows of each array of an episode, as in flat formats."""
 
     obs: Mapping[str, Rows]
     action: Rows
@@ -122,8 +126,8 @@ class Piece:
     seed: int | None = None
     provenance: Provenance = field(default_factory=Provenance)
 
-    def recorded(self, records: EpisodeRecords | None, number: int) -> Piece:
-        """The piece with what wmtk's own description knows of episode `number`."""
+    def recorded(self, records: EpisodeRecords | None, number: int) -> FlatEpisode:
+        """Apply the records of episode `number` from the sidecar."""
         if records is not None:
             self.terminated = bool(records.ends[number] & 1)
             self.truncated = bool(records.ends[number] & 2)
@@ -133,46 +137,46 @@ class Piece:
 
 
 def assemble(
-    piece: Piece, schema: Schema, choice: FinalObservation, losses: Losses, path: Path
+    flat: FlatEpisode, schema: Schema, choice: FinalObservation, losses: Losses, path: Path
 ) -> Episode | None:
-    """The episode of a piece; None if dropping its last step leaves nothing."""
-    missing = piece.final_obs is None
+    """Build the episode; None if dropping its last step leaves no step."""
+    missing = flat.final_obs is None
     if missing:
         note_final(choice, losses)
     if missing and choice == "drop":
-        return _without_last_step(piece, schema, path)
+        return _without_last_step(flat, schema, path)
     obs, info = {}, {}
     for key, spec in schema.obs.items():
-        final = None if piece.final_obs is None else piece.final_obs[key]
-        obs[key] = exactly(with_final(piece.obs[key], final), spec.dtype, key, path)
+        final = None if flat.final_obs is None else flat.final_obs[key]
+        obs[key] = exactly(with_final(flat.obs[key], final), spec.dtype, key, path)
     for key, spec in schema.info.items():
-        final = None if piece.final_info is None else piece.final_info[key]
+        final = None if flat.final_info is None else flat.final_info[key]
         if final is None:
             losses.note("infos have no row for the final observation: their last row repeats.")
-        info[key] = exactly(with_final(piece.info[key], final), spec.dtype, key, path)
+        info[key] = exactly(with_final(flat.info[key], final), spec.dtype, key, path)
     return Episode(
         obs=obs,
-        action=arriving(exactly(piece.action, schema.action.dtype, "action", path)),
-        reward=arriving(exactly(piece.reward, schema.reward.dtype, "reward", path)),
-        terminated=piece.terminated,
-        truncated=piece.truncated,
+        action=arriving(exactly(flat.action, schema.action.dtype, "action", path)),
+        reward=arriving(exactly(flat.reward, schema.reward.dtype, "reward", path)),
+        terminated=flat.terminated,
+        truncated=flat.truncated,
         info=info,
-        seed=piece.seed,
-        provenance=flagged(piece.provenance, choice) if missing else piece.provenance,
+        seed=flat.seed,
+        provenance=flagged(flat.provenance, choice) if missing else flat.provenance,
     )
 
 
-def _without_last_step(piece: Piece, schema: Schema, path: Path) -> Episode | None:
-    """T rows are an episode of T−1 steps: its end is unknown."""
-    if len(piece.reward) < 2:
+def _without_last_step(flat: FlatEpisode, schema: Schema, path: Path) -> Episode | None:
+    """T rows as an episode of T−1 steps, whose end is unknown."""
+    if len(flat.reward) < 2:
         return None
     return Episode(
-        obs={k: exactly(piece.obs[k], spec.dtype, k, path) for k, spec in schema.obs.items()},
-        action=arriving(exactly(piece.action[:-1], schema.action.dtype, "action", path)),
-        reward=arriving(exactly(piece.reward[:-1], schema.reward.dtype, "reward", path)),
+        obs={k: exactly(flat.obs[k], spec.dtype, k, path) for k, spec in schema.obs.items()},
+        action=arriving(exactly(flat.action[:-1], schema.action.dtype, "action", path)),
+        reward=arriving(exactly(flat.reward[:-1], schema.reward.dtype, "reward", path)),
         terminated=False,
         truncated=False,
-        info={k: exactly(piece.info[k], spec.dtype, k, path) for k, spec in schema.info.items()},
-        seed=piece.seed,
-        provenance=flagged(piece.provenance, "drop"),
+        info={k: exactly(flat.info[k], spec.dtype, k, path) for k, spec in schema.info.items()},
+        seed=flat.seed,
+        provenance=flagged(flat.provenance, "drop"),
     )

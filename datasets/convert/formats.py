@@ -1,4 +1,4 @@
-"""What a converter is made of: a format, what it gives for an import, what it reports."""
+"""The interface of converters: formats, import sources, losses and reports."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from wmtk.datasets.episode import Episode
 from wmtk.datasets.schema import Schema
 
-Progress = Callable[[int, int], None]  # (episodes done, episodes in all)
+Progress = Callable[[int, int], None]  # (episodes done, total episodes)
 
 
 class Losses:
-    """Sentences on what one side could not hold: each once, counts summed into '{n}'."""
+    """Remarks on lost information, each listed once; `{n}` stands for the sum of its counts."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -30,30 +30,30 @@ class Losses:
 
 
 @dataclass
-class Source:
-    """A foreign dataset that is open for reading."""
+class ImportSource:
+    """A dataset of another format that is open for reading."""
 
     schema: Schema
     total: int  # episodes
-    episodes: Iterator[Episode]  # one at a time, so that memory stays bounded
-    losses: Losses  # grows while the episodes are read
+    episodes: Iterator[Episode]  # read one at a time
+    losses: Losses  # extended while the episodes are read
     env: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Format:
-    """A foreign format. Keyword-only parameters of `read` and `write` are its options."""
+    """Another format. Keyword-only parameters of `read` and `write` are its options."""
 
     name: str
     description: str
-    alignment: str  # the rows of an episode, as the format has them
+    alignment: str  # the rows of an episode in the format
     cannot_hold: str
     recognizes: Callable[[Path], bool]
-    read: Callable[..., AbstractContextManager[Source]]  # (path, **options)
-    # (dataset, target, episodes, losses, **options): writes a file or folder that is not there
+    read: Callable[..., AbstractContextManager[ImportSource]]  # (path, **options)
+    # (dataset, target, episodes, losses, **options): creates the file or folder `target`
     write: Callable[..., None]
-    locate: Callable[[str], Path] = Path  # the path that a user's `source` stands for
+    locate: Callable[[str], Path] = Path  # the path of a source given by id
 
     @property
     def import_options(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _options(function: Callable[..., Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import brought; `losses` says what is not as it was in the source."""
+    """The result of an import; `losses` lists the differences to the source."""
 
     format: str
     path: Path
@@ -84,7 +84,7 @@ class ImportReport:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What an export wrote; `losses` says what the format could not hold."""
+    """The result of an export; `losses` lists what the format cannot represent."""
 
     format: str
     path: Path
@@ -93,5 +93,5 @@ class ExportReport:
     losses: tuple[str, ...]
 
 
-# What `Format.write` gets to iterate over, once: counts progress while it is consumed.
+# The argument of `Format.write`, iterated once; reports progress.
 Episodes = Iterator[Episode]

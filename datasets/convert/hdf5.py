@@ -1,4 +1,4 @@
-"""HDF5 files of others: links that lead elsewhere, absurd sizes and damage are refused."""
+"""Read untrusted HDF5 files and write HDF5: links, implausible sizes and damage are refused."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from wmtk.datasets.storage.shard import chunk_rows
 from wmtk.errors import ConversionError, MissingDependencyError, UsageError, WmtkError
 from wmtk.spaces import DTYPES, ArraySpec
 
-DEFLATE = 1  # the number of HDF5's gzip filter, which unpacks at most 1,032:1
-HARMLESS_CHUNK = 2**18  # bytes of a gzip stream that unpack to 256 MiB at most
-MAX_DEPTH = 16  # of groups inside of each other
-SLACK = 1024  # a checksum may come before the compression
+DEFLATE = 1  # id of HDF5's gzip filter, whose ratio is at most 1,032:1
+HARMLESS_CHUNK = 2**18  # bytes of a gzip stream, which unpack to at most 256 MiB
+MAX_DEPTH = 16  # of nested groups
+SLACK = 1024  # bytes of a checksum before the compression
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -45,9 +45,9 @@ def is_hdf5(path: Path) -> bool:
 
 @contextlib.contextmanager
 def open_hdf5(path: Path) -> Iterator[Any]:
-    """An open h5py.File for reading."""
+    """Open an h5py.File for reading."""
     h5py = load_h5py()
-    open_file(path).close()  # refuses what is no regular file
+    open_file(path).close()  # refuses other than regular files
     with guarded(path):
         file = h5py.File(path, "r")
     with file:
@@ -56,14 +56,14 @@ def open_hdf5(path: Path) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def guarded(path: Path) -> Iterator[None]:
-    """Turn what h5py raises on a damaged file into an error that names the file."""
+    """Convert exceptions of h5py to ConversionError with the path."""
     try:
         yield
     except WmtkError:
         raise
-    except Exception as error:  # h5py raises all kinds
+    except Exception as error:  # h5py raises many types
         raise ConversionError(
-            f"{path} is no readable HDF5 file ({error}).",
+            f"{path} is not a readable HDF5 file ({error}).",
             "It is damaged or incomplete: copy it again from its source.",
             path,
         ) from error
@@ -71,14 +71,14 @@ def guarded(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def create_hdf5(path: Path) -> Iterator[Any]:
-    """A new h5py.File, in the format of HDF5 1.8, which holds attributes beyond 64 kB."""
+    """Create an h5py.File in the format of HDF5 1.8, which has attributes beyond 64 kB."""
     try:
         with load_h5py().File(path, "w", libver=("v108", "v110")) as file:
             yield file
     except (OSError, RuntimeError) as error:
-        # HDF5 says why the disk refused a write only within its text.
-        if found := re.search(r"errno = (\d+)", str(error)):
-            number = int(found[1])
+        # HDF5 reports the errno of a failed write only in its message.
+        if match := re.search(r"errno = (\d+)", str(error)):
+            number = int(match[1])
             raise OSError(number, os.strerror(number), str(path)) from error
         raise
 
@@ -88,7 +88,7 @@ def names(group: Any) -> list[str]:
 
 
 def child(group: Any, name: str, path: Path) -> Any | None:
-    """The group or dataset of this name inside the file itself, or None."""
+    """The group or dataset of this name in the file, or None."""
     h5py = load_h5py()
     link = group.get(name, getlink=True)
     if link is None:
@@ -96,14 +96,14 @@ def child(group: Any, name: str, path: Path) -> Any | None:
     if not isinstance(link, h5py.HardLink):
         raise ConversionError(
             f"{group.name}/{name} in {path} is a link, which is not followed.",
-            "Copy the data itself into the file if you trust it.",
+            "Copy the data into the file if you trust it.",
             path,
         )
     node = group[name]
     if isinstance(node, h5py.Dataset) and (node.external or node.is_virtual):
         raise ConversionError(
-            f"{node.name} in {path} keeps its data in other files, which are not read.",
-            "Copy the data itself into the file if you trust it.",
+            f"{node.name} in {path} stores its data in other files, which are not read.",
+            "Copy the data into the file if you trust it.",
             path,
         )
     return node
@@ -114,12 +114,12 @@ def is_group(node: Any) -> bool:
 
 
 def is_numeric(node: Any) -> bool:
-    """Whether a dataset holds arrays of a dtype that datasets can hold."""
+    """Whether a node is a dataset of a supported dtype."""
     return bool(isinstance(node, load_h5py().Dataset) and node.dtype.name in DTYPES)
 
 
 def array(group: Any, name: str, path: Path) -> Any:
-    """The numeric dataset of this name, its declared size checked."""
+    """The numeric dataset of this name, after a check of its size."""
     node = child(group, name, path)
     if node is None or is_group(node):
         where = "" if group.name == "/" else f"{group.name}/"
@@ -136,21 +136,21 @@ def check_array(node: Any, path: Path) -> None:
         raise ConversionError(f"{node.name} in {path} is a single value.", "", path)
     stored = node.id.get_storage_size()
     check_size(node.nbytes, stored, node.name, path)
-    if node.chunks is not None:  # HDF5 unpacks whole chunks, also where they reach beyond the array
+    if node.chunks is not None:  # HDF5 unpacks whole chunks, also beyond the array
         nbytes = math.prod(node.chunks) * node.dtype.itemsize
         check_size(nbytes, stored, f"A chunk of {node.name}", path)
         _check_chunks(node, nbytes, path)
 
 
 def _check_chunks(node: Any, nbytes: int, path: Path) -> None:
-    """Refuse chunks that unpack to more than they are: HDF5's gzip has no limit."""
+    """Refuse chunks that unpack to more than their size: HDF5's gzip has no limit."""
     properties = node.id.get_create_plist()
     filters = [properties.get_filter(number)[0] for number in range(properties.get_nfilters())]
     if filters.count(DEFLATE) == 0:
         return
     refused = ConversionError(
         f"{node.name} in {path} has chunks that unpack to more than their {nbytes:,} bytes.",
-        "The file is damaged or was made to exhaust memory; it was not read.",
+        "The file is damaged or malicious; it was not read.",
         path,
     )
     if filters.count(DEFLATE) > 1:
@@ -165,26 +165,25 @@ def _check_chunks(node: Any, nbytes: int, path: Path) -> None:
 
 
 def rows(node: Any, start: int, stop: int, path: Path) -> NDArray[Any]:
-    """Rows [start, stop) in this machine's byte order."""
+    """Rows [start, stop) in native byte order."""
     with guarded(path):
-        found = np.asarray(node[start:stop])
-    return found.astype(native_dtype(found.dtype, node.name, path), copy=False)
+        values = np.asarray(node[start:stop])
+    return values.astype(native_dtype(values.dtype, node.name, path), copy=False)
 
 
 def leaves(
     group: Any, path: Path, prefix: str = "", visited: set[int] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Every dataset below a group with its '/'-separated name.
+    """All datasets below a group with their '/'-separated names.
 
-    A group that several hard links name is refused: cycles of them have no end, and layers of
-    them have exponentially many names.
+    Groups with several hard links are refused: they may form cycles, or exponentially many names.
     """
     visited = set() if visited is None else visited
     address = load_h5py().h5o.get_info(group.id).addr
     if address in visited:
         raise ConversionError(
             f"{group.name} in {path} is reached by several links.",
-            "Copy the data itself into each place if you trust the file.",
+            "Copy the data into each place if you trust the file.",
             path,
         )
     visited.add(address)
@@ -201,7 +200,7 @@ def leaves(
 def create(
     group: Any, name: str, shape: tuple[int, ...], dtype: Any, compression: str | None
 ) -> Any:
-    """A new dataset that can grow along its first axis, in chunks of a moderate size."""
+    """Create a chunked dataset that can grow along its first axis."""
     spec = ArraySpec("box", shape[1:], np.dtype(dtype).name)
     return group.create_dataset(
         name,
@@ -210,12 +209,12 @@ def create(
         chunks=(chunk_rows(spec, max(1, shape[0])), *shape[1:]),
         maxshape=(None, *shape[1:]),
         compression=compression,
-        fletcher32=True,  # a checksum per chunk, which every build of HDF5 reads
+        fletcher32=True,  # a checksum per chunk, supported by every build of HDF5
     )
 
 
 def check_compression(choice: str | None) -> str | None:
-    """Only filters that every build of HDF5 can read."""
+    """Validate a compression filter; only those of every build of HDF5 are supported."""
     if choice not in (None, "none", "gzip", "lzf"):
         raise UsageError(f"compression={choice!r} is unknown.", "Use 'gzip', 'lzf' or 'none'.")
     return None if choice == "none" else choice

@@ -1,8 +1,7 @@
-"""wmtk's own description of a dataset, put where a foreign format has room for a comment.
+"""wmtk's metadata in exported files: spaces, seeds, provenance and ends of episodes.
 
-It keeps what the format itself has no place for (spaces, seeds, provenance, how episodes ended),
-so that a way back loses only what `losses` names. Readers of the format never see it, and an
-import uses it only if it fits the arrays that are there.
+It is stored in an attribute or file that readers of the format ignore, so that an import of the
+file restores what the format cannot represent. An import uses it only if it matches the arrays.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from wmtk.errors import ConversionError, SpaceError
 KEY = "wmtk"
 VERSION = 1
 MISMATCH = (
-    "The wmtk description in the source does not fit its arrays (it was edited by another "
-    "program): spaces, seeds and provenance in it were ignored."
+    "The metadata of wmtk in the source does not match its arrays (another program edited the "
+    "file): its spaces, seeds and provenance were ignored."
 )
 
 
 @dataclass
 class EpisodeRecords:
-    """Per episode, what flat formats have no column for."""
+    """Metadata of each episode that flat formats have no column for."""
 
     lengths: list[int] = field(default_factory=list)
     seeds: list[int | None] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)  # 1 terminated, 2 truncated, 3 both, 0 cut
+    ends: list[int] = field(default_factory=list)  # 1 terminated, 2 truncated, 3 both, 0 neither
     makers: list[dict[str, Any]] = field(default_factory=list)
     made_by: list[int] = field(default_factory=list)  # index into makers
     _index: dict[str, int] = field(default_factory=dict, repr=False)
@@ -73,7 +72,7 @@ class EpisodeRecords:
 
 @dataclass(frozen=True)
 class Sidecar:
-    """The description of a whole dataset; `episodes` only where they have no place of their own."""
+    """The metadata of a dataset; `episodes` is None if the format stores it per episode."""
 
     schema: Schema
     env: dict[str, Any]
@@ -96,17 +95,17 @@ class Sidecar:
 
     @classmethod
     def from_json(cls, data: Any, path: Path) -> Sidecar:
-        hint = "Remove it to import the file without, or export the dataset again."
+        hint = "Remove the metadata to import the file without it, or export the dataset again."
         version = data.get("version") if isinstance(data, dict) else None
         if isinstance(version, int) and version > VERSION:
             raise ConversionError(
                 f"{path} was exported by a newer wmtk.", "Update wmtk to import it.", path
             )
-        document = WmtkDescription.read(plain(data), path, hint)
+        document = SidecarDocument.read(plain(data), path, hint)
         try:
             schema = document.schema_.value()
         except SpaceError as error:
-            message = f"{path} holds a damaged wmtk description: {error.message}"
+            message = f"{path} has damaged metadata of wmtk: {error.message}"
             raise ConversionError(message, hint, path) from error
         records = None if document.episodes is None else document.episodes.value()
         return cls(schema, document.env, document.attributes, records)
@@ -121,35 +120,35 @@ class Sidecar:
         schema: Schema,
         rename: Callable[[str], str] = str,
     ) -> Sidecar | None:
-        """The description, if there is one and it fits episodes of these lengths and arrays.
+        """The metadata, if present and matching the lengths and arrays of the episodes.
 
-        `rename` gives the name that the format has for an observation key.
+        `rename` maps an observation key to its name in the format.
         """
         if data is None:
             return None
-        found = cls.from_json(data, path)
-        records = found.episodes
+        sidecar = cls.from_json(data, path)
+        records = sidecar.episodes
         fits = records is not None and records.fits(lengths)
-        if not fits or not describes(found.schema, schema, rename):
+        if not fits or not describes(sidecar.schema, schema, rename):
             losses.note(MISMATCH)
             return None
-        return found
+        return sidecar
 
 
-def describes(declared: Schema, found: Schema, rename: Callable[[str], str] = str) -> bool:
-    """Whether a described schema has the keys and shapes that were found."""
-    ours = {rename(key): spec.shape for key, spec in declared.obs.items()}
-    theirs = {key: spec.shape for key, spec in found.obs.items()}
+def describes(declared: Schema, actual: Schema, rename: Callable[[str], str] = str) -> bool:
+    """Whether a declared schema has the keys and shapes of the actual one."""
+    obs = {rename(key): spec.shape for key, spec in declared.obs.items()}
+    actual_obs = {key: spec.shape for key, spec in actual.obs.items()}
     infos = {key: spec.shape for key, spec in declared.info.items()}
     return (
-        len(declared.obs) == len(found.obs)
-        and ours == theirs
-        and infos == {key: spec.shape for key, spec in found.info.items()}
+        len(declared.obs) == len(actual.obs)
+        and obs == actual_obs
+        and infos == {key: spec.shape for key, spec in actual.info.items()}
     )
 
 
 class RecordsDocument(ForeignDocument):
-    """`EpisodeRecords` as they are stored."""
+    """The stored form of `EpisodeRecords`."""
 
     lengths: Items[int]
     seeds: Items[int | None]
@@ -167,8 +166,8 @@ class RecordsDocument(ForeignDocument):
         )
 
 
-class WmtkDescription(ForeignDocument):
-    """wmtk's own description in a foreign file."""
+class SidecarDocument(ForeignDocument):
+    """The stored form of `Sidecar`."""
 
     version: int
     schema_: SchemaDocument = Field(alias="schema")
@@ -178,7 +177,7 @@ class WmtkDescription(ForeignDocument):
 
 
 class EpisodeOrigin(ForeignDocument):
-    """Seed and provenance of one episode, where a format keeps attributes of episodes."""
+    """Seed and provenance of one episode, for formats with attributes per episode."""
 
     seed: int | None
     provenance: ProvenanceRecord

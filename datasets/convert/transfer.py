@@ -1,4 +1,4 @@
-"""Moving whole datasets in and out: all of it, or nothing."""
+"""Run imports and exports of whole datasets; a failure leaves no partial result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from wmtk.datasets.convert.formats import (
     ExportReport,
     Format,
     ImportReport,
+    ImportSource,
     Losses,
     Progress,
-    Source,
 )
 from wmtk.datasets.convert.unknown_hdf5 import unknown_hdf5
 from wmtk.datasets.dataset import Dataset
@@ -22,14 +22,14 @@ from wmtk.datasets.episode import Episode
 from wmtk.datasets.storage import atomic
 from wmtk.errors import ConversionError, EpisodeError, SpaceError, UsageError
 
-BATCH_STEPS = 8192  # the size of a compacted part: nothing has to be joined afterwards
+BATCH_STEPS = 8192  # the size of a compacted part
 BATCH_BYTES = 256 * 2**20
 
 
 def run_import(
     format: Format, source: Path, target: Path, progress: Progress | None, options: dict[str, Any]
 ) -> ImportReport:
-    """Read `source` into a new dataset at `target`."""
+    """Import `source` into a new dataset at `target`."""
     _check_options(format, format.import_options, options)
     if not format.recognizes(source):
         if hdf5.is_hdf5(source):
@@ -55,12 +55,14 @@ def run_import(
             ) from error
         if not episodes:
             raise ConversionError(
-                f"{source} holds no episode of one step or more.", "Check the path.", source
+                f"{source} has no episode with a step.", "Check the path.", source
             )
     return ImportReport(format.name, target, episodes, steps, losses)
 
 
-def _append_all(dataset: Dataset, source: Source, path: Path, progress: Progress | None) -> None:
+def _append_all(
+    dataset: Dataset, source: ImportSource, path: Path, progress: Progress | None
+) -> None:
     batch: list[Episode] = []
     steps = 0
     most = max(1, min(BATCH_STEPS, BATCH_BYTES // dataset.schema.row_bytes))
@@ -73,8 +75,8 @@ def _append_all(dataset: Dataset, source: Source, path: Path, progress: Progress
             ) from error
         for breach in episode.breaches(dataset.schema):
             source.losses.note(
-                f"In {{n}} episodes {breach.key} goes beyond the bounds that the source declares: "
-                "stored as it is."
+                f"In {{n}} episodes {breach.key} exceeds the bounds that the source declares: "
+                "stored unchanged."
             )
         batch.append(episode)
         steps += episode.length
@@ -94,11 +96,11 @@ def run_export(
     progress: Progress | None,
     options: dict[str, Any],
 ) -> ExportReport:
-    """Write every episode of the snapshot to `target`, a file or folder that is not there."""
+    """Write all episodes of the snapshot to the new file or folder `target`."""
     _check_options(format, format.export_options, options)
     if not dataset.num_episodes:
         raise ConversionError(
-            f"{dataset.path} holds no episode to export.", "Collect some first.", dataset.path
+            f"{dataset.path} has no episode to export.", "Collect episodes first.", dataset.path
         )
     losses = Losses()
     _require_free(target)
@@ -110,7 +112,7 @@ def run_export(
 
 
 def _counted(dataset: Dataset, progress: Progress | None) -> Iterator[Episode]:
-    """The episodes in order: part by part if a part fits into memory, else one by one."""
+    """The episodes in order, read part by part if a part fits in memory, else one by one."""
     done = 0
     for entry in dataset.parts:
         with dataset.reading(entry):
@@ -134,6 +136,6 @@ def _require_free(target: Path) -> None:
 def _check_options(format: Format, known: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     if unknown := sorted(options.keys() - known.keys()):
         raise UsageError(
-            f"{format.name} has no option {', '.join(map(repr, unknown))} here.",
-            f"Its options are: {', '.join(known) or 'none'}.",
+            f"{format.name} has no option {', '.join(map(repr, unknown))}.",
+            f"Options: {', '.join(known) or 'none'}.",
         )

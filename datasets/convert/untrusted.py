@@ -1,4 +1,4 @@
-"""Reading files that others made: nothing is trusted before it has been checked."""
+"""Read untrusted files: regular files only, bounded sizes, checked zip archives and JSON."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from wmtk.spaces import DTYPES
 
 MAX_JSON_BYTES = 64 * 2**20
 MAX_FILES = 2_000_000  # entries of one folder or archive
-MAX_ARRAY_BYTES = 64 * 2**30  # of one array of one episode, or one chunk's worth of a flat one
-# Real data seldom compresses beyond 500:1 (frames of Atari: 130:1); past this, and past
-# MAX_FREE_BYTES, a declared size is taken for a trap. Deflate reaches 1,030:1 on zeros.
+MAX_ARRAY_BYTES = 64 * 2**30  # of one array of an episode, or of one chunk of a flat array
+# Real data rarely compresses beyond 500:1 (frames of Atari: 130:1, zeros with deflate: 1,030:1).
+# Larger ratios above MAX_FREE_BYTES are refused as decompression bombs.
 MAX_RATIO = 500
 MAX_FREE_BYTES = 64 * 2**20
-# zipfile unpacks the others without a limit, whatever size an entry declares.
+# zipfile unpacks other methods without a limit, regardless of the declared size.
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# What zipfile and numpy's header reader raise on damaged files, encrypted members included.
+# Exceptions of zipfile and of numpy's header reader on damaged or encrypted files.
 DAMAGED_ZIP = (
     zipfile.BadZipFile,
     zlib.error,
@@ -36,7 +36,7 @@ DAMAGED_ZIP = (
     OSError,
     EOFError,
     ValueError,
-    RuntimeError,  # and with it NotImplementedError
+    RuntimeError,  # includes NotImplementedError
     LookupError,
     TypeError,
     SyntaxError,
@@ -46,7 +46,7 @@ DAMAGED_ZIP = (
 
 
 class ForeignDocument(Document):
-    """Base of the documents in files of other formats."""
+    """Base class of documents in files of other formats."""
 
     @classmethod
     def corrupt(cls, message: str, hint: str, path: Path) -> WmtkError:
@@ -54,18 +54,18 @@ class ForeignDocument(Document):
 
 
 def refuse_link(path: Path) -> Path:
-    """Return `path` unless it is a symbolic link, which could lead anywhere."""
+    """Return `path`; symbolic links are refused, as they may lead anywhere."""
     if path.is_symlink():
         raise ConversionError(
             f"{path} is a symbolic link, which is not followed.",
-            "Replace it by the file itself if you trust it.",
+            "Replace it by its target if you trust it.",
             path,
         )
     return path
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A regular file, open for reading: links, pipes and devices are refused at once."""
+    """Open a regular file for reading; links, pipes and devices are refused."""
     try:
         return os.fdopen(atomic.open_regular(refuse_link(path)), "rb")
     except CorruptDatasetError as error:
@@ -75,25 +75,25 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def stored_bytes(file: BinaryIO) -> int:
-    """What a file occupies on its disk: the holes of a sparse file do not count."""
+    """The disk usage of a file in bytes, without the holes of a sparse file."""
     status = os.fstat(file.fileno())
     return min(status.st_size, max(status.st_blocks, 8) * 512)
 
 
 def check_size(nbytes: int, stored: int, what: str, path: Path) -> None:
-    """Refuse an array whose declared size its stored bytes cannot explain."""
-    explained = max(MAX_FREE_BYTES, stored * MAX_RATIO)
-    if nbytes > min(explained, MAX_ARRAY_BYTES):
+    """Refuse an array whose declared size is implausible for its stored bytes."""
+    plausible = max(MAX_FREE_BYTES, stored * MAX_RATIO)
+    if nbytes > min(plausible, MAX_ARRAY_BYTES):
         raise ConversionError(
             f"{what} in {path} declares {nbytes:,} bytes, but {stored:,} are stored.",
-            "The file is damaged or was made to exhaust memory; it was not read.",
+            "The file is damaged or malicious; it was not read.",
             path,
         )
 
 
 @contextlib.contextmanager
 def open_zip(path: Path, most: int) -> Iterator[zipfile.ZipFile]:
-    """A zip archive of at most `most` members, whose declared sizes are all believable."""
+    """Open a zip archive of at most `most` members of plausible sizes."""
 
     def refused(problem: str) -> ConversionError:
         return ConversionError(f"{path} {problem}.", "Copy it again from its source.", path)
@@ -102,13 +102,13 @@ def open_zip(path: Path, most: int) -> Iterator[zipfile.ZipFile]:
         try:
             archive = zipfile.ZipFile(file)
         except DAMAGED_ZIP as error:
-            raise refused(f"is no readable zip archive ({error})") from error
+            raise refused(f"is not a readable zip archive ({error})") from error
         members = archive.infolist()
         if len(members) > most:
             raise refused(f"has {len(members):,} members")
         for member in members:
             if member.compress_type not in ZIP_METHODS:
-                raise refused(f"packs {member.filename!r} in a way that is not read")
+                raise refused(f"packs {member.filename!r} with an unsupported method")
         stored = stored_bytes(file)
         if sum(member.compress_size for member in members) > os.fstat(file.fileno()).st_size:
             raise refused("has members that overlap")
@@ -118,10 +118,10 @@ def open_zip(path: Path, most: int) -> Iterator[zipfile.ZipFile]:
 
 
 def native_dtype(dtype: np.dtype[Any], what: str, path: Path) -> np.dtype[Any]:
-    """The dtype in this machine's byte order, if datasets can hold it."""
+    """The dtype in native byte order; dtypes that datasets cannot store are refused."""
     if dtype.fields is not None or dtype.name not in DTYPES:
         raise ConversionError(
-            f"{what} in {path} has dtype {dtype}, which a dataset cannot hold.",
+            f"{what} in {path} has dtype {dtype}, which a dataset cannot store.",
             f"Convert it to one of: {', '.join(sorted(DTYPES))}.",
             path,
         )
@@ -129,7 +129,7 @@ def native_dtype(dtype: np.dtype[Any], what: str, path: Path) -> np.dtype[Any]:
 
 
 def read_file(path: Path, limit: int, what: str) -> bytes:
-    """A file of at most `limit` bytes."""
+    """Read a file of at most `limit` bytes."""
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
@@ -141,7 +141,7 @@ def read_file(path: Path, limit: int, what: str) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a regular file that is not absurdly large."""
+    """Read a JSON object from a regular file of bounded size."""
     return parse_json(read_file(path, MAX_JSON_BYTES, "metadata"), path)
 
 
@@ -153,12 +153,12 @@ def parse_json(data: bytes | str, path: Path) -> dict[str, Any]:
             f"{path} is not valid JSON ({error}).", "Copy it again from its source.", path
         ) from error
     if not isinstance(document, dict):
-        raise ConversionError(f"{path} holds no JSON object.", "Copy it again.", path)
+        raise ConversionError(f"{path} is not a JSON object.", "Copy it again.", path)
     return document
 
 
 def plain(value: Any) -> Any:
-    """An attribute as JSON can hold it: numpy's scalars and arrays, bytes and sets made plain."""
+    """Convert an attribute to JSON data: numpy scalars and arrays, bytes, sets, NaN."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""The arrays of a D4RL-style HDF5 file, checked before anything is read."""
+"""The arrays of a D4RL-style HDF5 file, checked before they are read."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from wmtk.datasets.schema import Schema
 from wmtk.errors import ConversionError, SpaceError
 from wmtk.spaces import ArraySpec, check_key
 
-FINAL_INFOS = "wmtk_final_infos"  # in metadata/: the row that infos/ has no place for
+FINAL_INFOS = "wmtk_final_infos"  # in metadata/: the last row of each info
 _KNOWN = {"observations", "next_observations", "actions", "rewards", "terminals", "timeouts"}
 _BLOCK = 4096
 
 
 @dataclass
-class Table:
-    """The arrays of an open file, all of the same number of rows."""
+class FlatTable:
+    """The arrays of an open file, all with the same number of rows."""
 
     path: Path
     file: Any
@@ -40,8 +40,8 @@ class Table:
         self.next_obs = self._group("next_observations")
         if not self.obs or self.rewards.size != self.length:
             raise ConversionError(
-                f"{self.path} has no observations, or rewards that are no numbers per row.",
-                "It is not of this format, or damaged.",
+                f"{self.path} has no observations, or its rewards are not one number per row.",
+                "It is damaged or not of this format.",
                 self.path,
             )
         for node in (self.actions, *self.obs.values(), *self.next_obs.values()):
@@ -53,43 +53,43 @@ class Table:
                 raise ConversionError(
                     f"{node.name} in {self.path} has shape {node.shape}, but the observations "
                     f"have {self.obs[key].shape}.",
-                    "The file is damaged, or not of this format.",
+                    "The file is damaged or not of this format.",
                     self.path,
                 )
         if other := sorted(set(self.file) - _KNOWN - {"infos", "metadata"}):
-            self.losses.note(f"Not part of the format and not imported: {', '.join(other)}.")
+            self.losses.note(f"Not part of the format, not imported: {', '.join(other)}.")
 
     def _require_length(self, node: Any) -> None:
         if node.shape[0] != self.length:
             raise ConversionError(
                 f"{node.name} in {self.path} has {node.shape[0]:,} rows, but there are "
                 f"{self.length:,} rewards.",
-                "The file is damaged, or not of this format.",
+                "The file is damaged or not of this format.",
                 self.path,
             )
 
     def _group(self, name: str) -> dict[str, Any]:
-        """One array as {"": array}, or the arrays of a group by key."""
+        """The arrays of a group by key; a single array has the key ""."""
         node = hdf5.child(self.file, name, self.path)
         if node is None:
             return {}
         if not hdf5.is_group(node):
             return {"": hdf5.array(self.file, name, self.path)}
-        found = dict(hdf5.leaves(node, self.path))
-        for leaf in found.values():
+        leaves = dict(hdf5.leaves(node, self.path))
+        for leaf in leaves.values():
             hdf5.check_array(leaf, self.path)
-        return found
+        return leaves
 
     @cached_property
     def infos(self) -> dict[str, Any]:
-        """The arrays under infos/ that datasets can hold."""
+        """The arrays under infos/ that datasets can store."""
         node = hdf5.child(self.file, "infos", self.path)
-        found = {} if node is None else dict(hdf5.leaves(node, self.path))
-        for key, leaf in list(found.items()):
+        leaves = {} if node is None else dict(hdf5.leaves(node, self.path))
+        for key, leaf in list(leaves.items()):
             if not self._is_info(key, leaf):
-                del found[key]
+                del leaves[key]
                 self.losses.note(f"infos/{key} is not one number or array per row: not imported.")
-        return found
+        return leaves
 
     def _is_info(self, key: str, leaf: Any) -> bool:
         try:
@@ -110,7 +110,7 @@ class Table:
         return np.asarray((values != 0).any(axis=tuple(range(1, values.ndim))))
 
     def schema(self) -> Schema:
-        """The schema as far as the arrays alone tell it."""
+        """The schema inferred from the arrays."""
         specs = {key: _spec(node) for key, node in self.obs.items()}
         obs = {key or observation_key(spec): spec for key, spec in specs.items()}
         low = high = 0
@@ -129,7 +129,7 @@ class Table:
         return node if node is not None and hdf5.is_group(node) else None
 
     def description(self) -> dict[str, Any] | None:
-        """wmtk's own description, if wmtk wrote the file."""
+        """The sidecar, if wmtk wrote the file."""
         group = self._metadata()
         if group is None or KEY not in group:
             return None
@@ -137,7 +137,7 @@ class Table:
         return parse_json(hdf5.rows(node, 0, node.shape[0], self.path).tobytes(), self.path)
 
     def final_infos(self, count: int) -> dict[str, Any]:
-        """The last row of each info by episode, if wmtk wrote the file."""
+        """The last row of each info per episode, if wmtk wrote the file."""
         group = self._metadata()
         inside = None if group is None else hdf5.child(group, FINAL_INFOS, self.path)
         found = {} if inside is None else dict(hdf5.leaves(inside, self.path))
@@ -146,21 +146,21 @@ class Table:
         return found if fit else {}
 
     def metadata(self) -> dict[str, Any]:
-        """What the file says about itself, to be written back by an export."""
+        """Metadata and attributes of the file, which an export writes back."""
         kept: dict[str, Any] = {}
         group = self._metadata()
         for key, node in [] if group is None else hdf5.leaves(group, self.path):
             if key == KEY or key.startswith(f"{FINAL_INFOS}/"):
                 continue
             if node.size is None or node.size > 4096 or node.dtype.kind not in "biufSO":
-                self.losses.note(f"metadata/{key} is no short text or number: not imported.")
+                self.losses.note(f"metadata/{key} is not a short text or number: not imported.")
             else:
                 kept[key] = plain(node[()])
         own = {str(name): plain(value) for name, value in self.file.attrs.items()}
         return {"metadata": kept, "attributes": own}
 
     def gaps(self) -> NDArray[np.bool_]:
-        """Where, within the flat rows, o_(t+1) of next_observations is not the next row."""
+        """Flags (rows,) of steps whose next_observations differ from the next row."""
         gaps = np.zeros(self.length, bool)
         for key, following in self.next_obs.items():
             for start in range(0, self.length - 1, _BLOCK):
@@ -180,11 +180,11 @@ def _spec(node: Any) -> ArraySpec:
 
 
 def reward_spec(dtype: np.dtype[Any]) -> ArraySpec:
-    """Rewards keep float32; whatever else there is becomes float64."""
+    """float32 for float16 and float32, float64 for other dtypes."""
     return ArraySpec("box", (), "float32" if dtype.name in {"float16", "float32"} else "float64")
 
 
 def differ(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Row by row, whether two arrays differ by more than rounding."""
+    """Flags (rows,) of rows that differ by more than rounding errors."""
     same = np.isclose(a, b, equal_nan=True) if a.dtype.kind == "f" else a == b
     return np.asarray(~same.all(axis=tuple(range(1, same.ndim))))

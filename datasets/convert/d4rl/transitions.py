@@ -1,4 +1,4 @@
-"""D4RL-style HDF5: flat rows, cut into episodes at terminals and timeouts."""
+"""Import and export D4RL-style HDF5: flat rows, split into episodes at terminals and timeouts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from wmtk.datasets.convert import hdf5
 from wmtk.datasets.convert.alignment import (
     FinalObservation,
-    Piece,
+    FlatEpisode,
     Rows,
     assemble,
     check_final_option,
     departing,
 )
-from wmtk.datasets.convert.d4rl.flat_table import FINAL_INFOS, Table, differ
-from wmtk.datasets.convert.formats import Episodes, Losses, Source
+from wmtk.datasets.convert.d4rl.flat_table import FINAL_INFOS, FlatTable, differ
+from wmtk.datasets.convert.formats import Episodes, ImportSource, Losses
 from wmtk.datasets.convert.origin import named_in
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
 from wmtk.datasets.dataset import Dataset
@@ -33,11 +33,11 @@ ALIGNMENT = (
     "and timeout received after it; next_observations, if there, holds o_(t+1)."
 )
 _NO_TIMEOUTS = (
-    "The source has no timeouts: episodes that a time limit ended are not told from the next "
-    "ones, unless max_episode_steps is given or next_observations shows a gap."
+    "The source has no timeouts: truncated episodes are joined with the next ones, unless "
+    "max_episode_steps is given or next_observations shows a gap."
 )
 _GAPS = "At {n} steps next_observations is not the observation that follows: a new episode begins."
-_IGNORED = "At {n} steps next_observations is not the observation that follows: the latter counts."
+_IGNORED = "At {n} steps next_observations is not the observation that follows: the latter is used."
 Span = tuple[int, int, bool, bool]  # first row, row after the last, terminated, truncated
 
 
@@ -57,8 +57,8 @@ def read(
     *,
     final_observation: FinalObservation = "repeat",
     max_episode_steps: int | None = None,
-) -> Iterator[Source]:
-    """`max_episode_steps` cuts episodes in files that have no timeouts."""
+) -> Iterator[ImportSource]:
+    """`max_episode_steps` truncates episodes in files without timeouts."""
     check_final_option(final_observation)
     if max_episode_steps is not None and max_episode_steps < 1:
         raise UsageError("max_episode_steps must be 1 or more.")
@@ -68,32 +68,34 @@ def read(
         yield source
 
 
-def _open(path: Path, file: Any, limit: int | None, choice: FinalObservation) -> Source:
+def _open(path: Path, file: Any, limit: int | None, choice: FinalObservation) -> ImportSource:
     losses = Losses()
-    table = Table(path, file, losses)
+    table = FlatTable(path, file, losses)
     spans = list(_spans(table, limit))
     lengths = [stop - start for start, stop, _, _ in spans]
     schema = table.schema()
     only = next(iter(schema.obs))
-    rename = (lambda _: only) if "" in table.obs else str  # one array has lost its key
+    rename = (lambda _: only) if "" in table.obs else str  # a single array has no key
     sidecar = Sidecar.matching(table.description(), path, losses, lengths, schema, rename)
     if sidecar is None:
         table.note_inferred()
-        known = table.metadata()
-        attributes = {"source": {"format": "d4rl", "alignment": ALIGNMENT}, "d4rl": known}
-        env = named_in({**known["metadata"], **known["attributes"]}, schema)
+        metadata = table.metadata()
+        attributes = {"source": {"format": "d4rl", "alignment": ALIGNMENT}, "d4rl": metadata}
+        env = named_in({**metadata["metadata"], **metadata["attributes"]}, schema)
         episodes = _episodes(table, schema, spans, None, choice)
-        return Source(schema, len(spans), episodes, losses, env, attributes)
+        return ImportSource(schema, len(spans), episodes, losses, env, attributes)
     schema = sidecar.schema
     episodes = _episodes(table, schema, spans, sidecar.episodes, choice)
-    return Source(schema, len(spans), episodes, losses, sidecar.env, sidecar.attributes)
+    return ImportSource(schema, len(spans), episodes, losses, sidecar.env, sidecar.attributes)
 
 
-def _spans(table: Table, limit: int | None) -> Iterator[Span]:
-    """The episodes: cut at terminals and timeouts, or by `limit` or gaps if there are none."""
+def _spans(table: FlatTable, limit: int | None) -> Iterator[Span]:
+    """Split at terminals and timeouts; without timeouts, by `limit` or at gaps."""
     terminals, timeouts = table.flags("terminals"), table.flags("timeouts")
     if terminals is None:
-        raise ConversionError(f"{table.path} has no terminals.", "It is no D4RL file.", table.path)
+        raise ConversionError(
+            f"{table.path} has no terminals.", "It is not a D4RL file.", table.path
+        )
     gaps = np.zeros(table.length, bool)
     if timeouts is None:
         timeouts = np.zeros(table.length, bool)
@@ -113,7 +115,7 @@ def _spans(table: Table, limit: int | None) -> Iterator[Span]:
 
 
 def _episodes(
-    table: Table,
+    table: FlatTable,
     schema: Schema,
     spans: list[Span],
     records: EpisodeRecords | None,
@@ -123,34 +125,34 @@ def _episodes(
         finals = table.final_infos(len(spans))
     for number, (start, stop, terminated, truncated) in enumerate(spans):
         with hdf5.guarded(table.path):
-            piece = _piece(table, schema, start, stop)
+            flat = _piece(table, schema, start, stop)
             if finals:
                 rows = {k: hdf5.rows(n, number, number + 1, table.path) for k, n in finals.items()}
-                piece.final_info = {key: row[0] for key, row in rows.items()}
-        piece.terminated, piece.truncated = terminated, truncated
-        piece.recorded(records, number)
-        episode = assemble(piece, schema, choice, table.losses, table.path)
+                flat.final_info = {key: row[0] for key, row in rows.items()}
+        flat.terminated, flat.truncated = terminated, truncated
+        flat.recorded(records, number)
+        episode = assemble(flat, schema, choice, table.losses, table.path)
         if episode is not None:
             yield episode
 
 
-def _piece(table: Table, schema: Schema, start: int, stop: int) -> Piece:
-    def taken(node: Any) -> Rows:
+def _piece(table: FlatTable, schema: Schema, start: int, stop: int) -> FlatEpisode:
+    def span(node: Any) -> Rows:
         return hdf5.rows(node, start, stop, table.path)
 
     obs, final = {}, {}
     for key in schema.obs:
         stored = "" if "" in table.obs else key
-        obs[key] = taken(table.obs[stored])
+        obs[key] = span(table.obs[stored])
         if table.next_obs:
-            after = taken(table.next_obs[stored])
+            after = span(table.next_obs[stored])
             table.losses.note(_IGNORED, int(differ(after[:-1], obs[key][1:]).sum()))
             final[key] = after[-1]
-    return Piece(
+    return FlatEpisode(
         obs=obs,
-        action=taken(table.actions),
-        reward=taken(table.rewards).reshape(-1),
-        info={key: taken(table.infos[key]) for key in schema.info},
+        action=span(table.actions),
+        reward=span(table.rewards).reshape(-1),
+        info={key: span(table.infos[key]) for key in schema.info},
         final_obs=final or None,
     )
 
@@ -167,7 +169,7 @@ def write(
     next_observations: bool = True,
     compression: str | None = "gzip",
 ) -> None:
-    """Without `next_observations` the file is half as large and final observations are lost."""
+    """Without `next_observations` the file is half the size and final observations are lost."""
     compression = hdf5.check_compression(compression)
     steps, count = dataset.num_steps, dataset.num_episodes
     records = EpisodeRecords()
@@ -196,7 +198,7 @@ def write(
 
 
 def _columns(schema: Schema, episode: Episode, next_observations: bool) -> dict[str, Rows]:
-    """T rows of every array of the file."""
+    """T rows of each array of the file."""
     last = np.arange(1, episode.length + 1) == episode.length
     columns = {}
     for key, rows in episode.obs.items():
@@ -209,7 +211,7 @@ def _columns(schema: Schema, episode: Episode, next_observations: bool) -> dict[
         "actions": departing(episode.action),
         "rewards": departing(episode.reward),
         "terminals": last & episode.terminated,
-        # An episode has to end somehow, or readers join it with the next one.
+        # Readers join an episode without an end with the next one.
         "timeouts": last & (episode.truncated or not episode.terminated),
         **{f"infos/{key}": rows[:-1] for key, rows in episode.info.items()},
     }
@@ -219,21 +221,19 @@ def _note_losses(losses: Losses, episode: Episode, next_observations: bool) -> N
     if not next_observations:
         losses.note("The final observations of {n} episodes were left out.")
     if not (episode.terminated or episode.truncated):
-        losses.note(
-            "{n} episodes whose recording was cut are marked as timeouts; only wmtk can tell."
-        )
+        losses.note("{n} episodes without an end are marked as timeouts; only wmtk restores them.")
 
 
 def _write_metadata(file: Any, dataset: Dataset, records: EpisodeRecords, losses: Losses) -> None:
-    """What the source said about itself, and wmtk's own description."""
+    """Write the metadata of the original source and the sidecar."""
     document = json.dumps(Sidecar.of(dataset, records).to_json()).encode()
     node = hdf5.create(file, f"metadata/{KEY}", (len(document),), np.uint8, "gzip")
     node[...] = np.frombuffer(document, np.uint8)
-    passed_on = dataset.header["attributes"].get("d4rl", {})
-    for key, value in passed_on.get("metadata", {}).items():
+    original = dataset.header["attributes"].get("d4rl", {})
+    for key, value in original.get("metadata", {}).items():
         try:
             file[f"metadata/{key}"] = value
         except (TypeError, ValueError):
             losses.note(f"metadata/{key} could not be written back as HDF5.")
-    for key, value in passed_on.get("attributes", {}).items():
+    for key, value in original.get("attributes", {}).items():
         file.attrs[key] = value

@@ -1,4 +1,4 @@
-"""Diffusion Policy's replay buffers → episodes: zarr v2, flat rows, cumulative ends."""
+"""Import and export replay buffers of Diffusion Policy: zarr v2, flat rows, cumulative ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import zarr
 from wmtk.datasets.convert.alignment import (
     INFERRED_ACTIONS,
     FinalObservation,
-    Piece,
+    FlatEpisode,
     assemble,
     check_final_option,
     departing,
@@ -27,7 +27,7 @@ from wmtk.datasets.convert.diffusion_policy.hierarchy import (
     ZipHierarchy,
 )
 from wmtk.datasets.convert.diffusion_policy.zarr_v2 import ArrayReader, ArrayWriter
-from wmtk.datasets.convert.formats import Episodes, Losses, Source
+from wmtk.datasets.convert.formats import Episodes, ImportSource, Losses
 from wmtk.datasets.convert.origin import named_in
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
 from wmtk.datasets.convert.untrusted import MAX_FILES, MAX_JSON_BYTES, open_zip, parse_json, plain
@@ -63,8 +63,8 @@ def read(
     final_observation: FinalObservation = "repeat",
     action_key: str = "action",
     end: End = "cut",
-) -> Iterator[Source]:
-    """`end` is how episodes are taken to have ended: the format does not say."""
+) -> Iterator[ImportSource]:
+    """`end` is the ending of all episodes, which the format does not store."""
     check_final_option(final_observation)
     if end not in ("cut", "terminated", "truncated"):
         raise UsageError(f"end={end!r} is unknown.", "Use 'cut', 'terminated' or 'truncated'.")
@@ -89,10 +89,12 @@ def read(
             if schema.action.kind == "discrete":
                 losses.note(INFERRED_ACTIONS)
             if end == "cut":
-                losses.note("The source does not say how episodes ended: taken as cut.")
+                losses.note(
+                    "The source has no ends of episodes: none is marked as terminated or truncated."
+                )
         reader = _Reader(arrays, schema, action_key, losses, path)
         episodes = reader.episodes(spans, records, end, final_observation)
-        yield Source(schema, len(spans), episodes, losses, env, attributes)
+        yield ImportSource(schema, len(spans), episodes, losses, env, attributes)
 
 
 @contextlib.contextmanager
@@ -105,7 +107,7 @@ def _open_store(path: Path) -> Iterator[Hierarchy]:
 
 
 def flat_key(key: str) -> str:
-    """Nested keys have no place in the format: 'robot/pose' is written as 'robot.pose'."""
+    """The name of a nested key in the format: 'robot/pose' is written as 'robot.pose'."""
     return key.replace("/", ".")
 
 
@@ -115,21 +117,21 @@ def _arrays(store: Hierarchy, losses: Losses) -> dict[str, ArrayReader]:
         if name.startswith("."):
             continue
         if store.read(f"data/{name}/.zarray", MAX_JSON_BYTES) is None:
-            losses.note(f"data/{name} is no array: not imported.")
+            losses.note(f"data/{name} is not an array: not imported.")
         else:
             arrays[name] = ArrayReader(store, f"data/{name}")
     return arrays
 
 
 def _spans(store: Hierarchy, arrays: Mapping[str, ArrayReader], losses: Losses) -> Spans:
-    """First row and row after the last of every episode that has a row."""
+    """The [start, stop) rows of each episode with a step."""
     node = ArrayReader(store, "meta/episode_ends")
     ends = node.rows(0, node.shape[0]) if node.shape[0] else np.zeros(0, int)
     steps = np.diff(ends.astype(np.int64), prepend=0)
     total = int(ends[-1]) if len(ends) else 0
     if ends.ndim != 1 or ends.dtype.kind not in "iu" or (steps < 0).any():
         raise ConversionError(
-            f"{node.path} does not hold the growing ends of episodes.", "", node.path
+            f"{node.path} does not contain the increasing ends of episodes.", "", node.path
         )
     for array in arrays.values():
         if array.shape[0] < total:
@@ -149,7 +151,7 @@ def _schema(arrays: Mapping[str, ArrayReader], action_key: str, spans: Spans, pa
     if action_key not in arrays:
         raise ConversionError(
             f"{path} has no data/{action_key}.",
-            f"Name the actions with action_key; there are: {', '.join(arrays) or 'none'}.",
+            f"Give the array of the actions as action_key; arrays: {', '.join(arrays) or 'none'}.",
             path,
         )
     action = arrays[action_key]
@@ -195,14 +197,14 @@ class _Reader:
             reward = np.zeros(stop - start, self._schema.reward.dtype)
             if self._reward is not None:
                 reward = self._reward.rows(start, stop).reshape(-1)
-            piece = Piece(
+            flat = FlatEpisode(
                 obs={key: array.rows(start, stop) for key, array in self._obs.items()},
                 action=self._action.rows(start, stop),
                 reward=reward,
                 terminated=end == "terminated",
                 truncated=end == "truncated",
             ).recorded(records, number)
-            episode = assemble(piece, self._schema, choice, self._losses, self._path)
+            episode = assemble(flat, self._schema, choice, self._losses, self._path)
             if episode is not None:
                 yield episode
         for array in (*self._obs.values(), self._action):
@@ -223,7 +225,7 @@ def write(
     *,
     rewards: bool = True,
 ) -> None:
-    """`rewards` adds data/reward, which Diffusion Policy itself neither needs nor reads."""
+    """`rewards` adds data/reward, which Diffusion Policy does not read."""
     schema = replace(dataset.schema, info={})
     specs = _specs(schema, rewards, dataset.path)
     total = dataset.num_steps
@@ -248,9 +250,9 @@ def write(
         writer.close()
     _note_left_out(dataset, losses, rewards)
     sidecar = replace(Sidecar.of(dataset, records), schema=schema)
-    passed_on = dataset.header["attributes"].get("diffusion-zarr", {})
+    original = dataset.header["attributes"].get("diffusion-zarr", {})
     with zarr.config.set({"json_indent": None}):
-        root.attrs.put({**passed_on, KEY: sidecar.to_json()})
+        root.attrs.put({**original, KEY: sidecar.to_json()})
 
 
 def _specs(schema: Schema, rewards: bool, path: Path) -> dict[str, ArraySpec]:
@@ -258,7 +260,7 @@ def _specs(schema: Schema, rewards: bool, path: Path) -> dict[str, ArraySpec]:
     names = [flat_key(key) for key in schema.obs]
     if len(set(names)) < len(names) or {"action", *REWARDS} & set(names):
         raise ConversionError(
-            f"Observation keys of {path} clash with others in this format.",
+            f"Observation keys of {path} clash in this format.",
             "Rename them before the export ('a/b' is written as 'a.b').",
             path,
         )
@@ -272,6 +274,6 @@ def _note_left_out(dataset: Dataset, losses: Losses, rewards: bool) -> None:
     if dataset.schema.info:
         losses.note(f"The format has no infos; left out: {', '.join(dataset.schema.info)}.")
     losses.note(
-        "The format does not say how episodes ended, nor seeds and provenance: only wmtk reads "
-        "them back, from the attribute 'wmtk' of the root group."
+        "The format has no termination, truncation, seeds and provenance: only wmtk restores them, "
+        "from the attribute 'wmtk' of the root group."
     )

@@ -1,4 +1,4 @@
-"""DreamerV2's replay folders → episodes: one npz file each, aligned as wmtk's own rows."""
+"""Import and export replay folders of DreamerV2: one npz file per episode, aligned as in wmtk."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from wmtk.datasets.convert.alignment import (
     infer_action,
     same_values,
 )
-from wmtk.datasets.convert.dreamerv2.npz import Header, open_npz
-from wmtk.datasets.convert.formats import Episodes, Losses, Source
+from wmtk.datasets.convert.dreamerv2.npz import NpyHeader, open_npz
+from wmtk.datasets.convert.formats import Episodes, ImportSource, Losses
 from wmtk.datasets.convert.sidecar import KEY, EpisodeRecords, Sidecar
 from wmtk.datasets.convert.untrusted import MAX_FILES, read_json
 from wmtk.datasets.dataset import Dataset
@@ -43,25 +43,27 @@ Actions = Literal["auto", "one-hot", "float"]
 
 
 def files(path: Path) -> list[Path]:
-    """The episode files in the order of their names, which begin with the time."""
+    """The episode files sorted by name, which begins with the time."""
     names = sorted(name for name in os.listdir(path) if name.endswith(".npz"))
     if len(names) > MAX_FILES:
-        raise ConversionError(f"{path} holds {len(names):,} files: too many.", "", path)
+        raise ConversionError(
+            f"{path} has {len(names):,} files; at most {MAX_FILES:,} are supported.", "", path
+        )
     return [path / name for name in names]
 
 
 def recognizes(path: Path) -> bool:
-    if not path.is_dir() or not (found := files(path)):
+    if not path.is_dir() or not (names := files(path)):
         return False
-    with open_npz(found[0]) as npz:
+    with open_npz(names[0]) as npz:
         return {"action", "reward"} <= set(npz.keys)
 
 
 @dataclass
-class Scan:
-    """What the headers of all files say, and whether every action is one-hot."""
+class FolderScan:
+    """The headers of all files, and whether all actions are one-hot."""
 
-    headers: dict[str, Header] = field(default_factory=dict)  # of the first file
+    headers: dict[str, NpyHeader] = field(default_factory=dict)  # of the first file
     files: list[Path] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     one_hot: bool = True
@@ -70,8 +72,10 @@ class Scan:
 
 
 @contextlib.contextmanager
-def read(path: Path, *, actions: Actions = "auto") -> Iterator[Source]:
-    """`actions`: one-hot floats become integers if all are ("auto"), must be, or stay floats."""
+def read(path: Path, *, actions: Actions = "auto") -> Iterator[ImportSource]:
+    """`actions`: convert one-hot floats to integers if all are one-hot ("auto"), or require or
+    prevent the conversion ("one-hot", "float").
+    """
     if actions not in ("auto", "one-hot", "float"):
         raise UsageError(f"actions={actions!r} is unknown.", "Use 'auto', 'one-hot' or 'float'.")
     losses = Losses()
@@ -84,8 +88,8 @@ def read(path: Path, *, actions: Actions = "auto") -> Iterator[Source]:
     env: dict[str, Any] = {}
     attributes: dict[str, Any] = {"source": {"format": "dreamer-npz", "alignment": ALIGNMENT}}
     records = None
-    described = read_json(path / SIDECAR) if (path / SIDECAR).exists() else None
-    sidecar = Sidecar.matching(described, path / SIDECAR, losses, scan.lengths, schema)
+    metadata = read_json(path / SIDECAR) if (path / SIDECAR).exists() else None
+    sidecar = Sidecar.matching(metadata, path / SIDECAR, losses, scan.lengths, schema)
     if sidecar is not None:
         schema, env, attributes = sidecar.schema, sidecar.env, sidecar.attributes
         records = sidecar.episodes
@@ -94,11 +98,11 @@ def read(path: Path, *, actions: Actions = "auto") -> Iterator[Source]:
     elif scan.headers["action"].dtype.kind in "iu":
         losses.note(INFERRED_ACTIONS)
     episodes = _episodes(scan, schema, records, losses)
-    yield Source(schema, len(scan.files), episodes, losses, env, attributes)
+    yield ImportSource(schema, len(scan.files), episodes, losses, env, attributes)
 
 
-def _scan(path: Path, losses: Losses) -> Scan:
-    scan = Scan()
+def _scan(path: Path, losses: Losses) -> FolderScan:
+    scan = FolderScan()
     for file in files(path):
         with open_npz(file) as npz:
             headers = {key: npz.header(key) for key in npz.keys}
@@ -120,11 +124,11 @@ def _scan(path: Path, losses: Losses) -> Scan:
             scan.lengths.append(rows - 1)
             _scan_actions(scan, npz.read("action")[1:])
     if not scan.files:
-        raise ConversionError(f"{path} holds no episode.", "Every file has one row.", path)
+        raise ConversionError(f"{path} has no episode.", "Every file has one row.", path)
     return scan
 
 
-def _scan_actions(scan: Scan, rows: Rows) -> None:
+def _scan_actions(scan: FolderScan, rows: Rows) -> None:
     if rows.dtype.kind in "iu":
         scan.low = min(scan.low, int(rows.min()))
         scan.high = max(scan.high, int(rows.max()))
@@ -134,11 +138,11 @@ def _scan_actions(scan: Scan, rows: Rows) -> None:
     )
 
 
-def _box(header: Header) -> ArraySpec:
+def _box(header: NpyHeader) -> ArraySpec:
     return ArraySpec("box", header.shape[1:], header.dtype.name)
 
 
-def _schema(scan: Scan, one_hot: bool) -> Schema:
+def _schema(scan: FolderScan, one_hot: bool) -> Schema:
     action = scan.headers["action"]
     others = {key: _box(h) for key, h in scan.headers.items() if key not in RESERVED}
     if one_hot:
@@ -155,7 +159,7 @@ def _schema(scan: Scan, one_hot: bool) -> Schema:
 
 
 def _episodes(
-    scan: Scan, schema: Schema, records: EpisodeRecords | None, losses: Losses
+    scan: FolderScan, schema: Schema, records: EpisodeRecords | None, losses: Losses
 ) -> Iterator[Episode]:
     for number, file in enumerate(scan.files):
         with open_npz(file) as npz:
@@ -179,16 +183,16 @@ def _episodes(
         )
 
 
-_ROW_0 = "In {n} episodes row 0 had an action or a reward, which nothing can have led to: zeroed."
+_ROW_0 = "In {n} episodes row 0 had an action or a reward, before the first step: zeroed."
 
 
 def _ending(arrays: dict[str, Rows], file: Path, losses: Losses) -> int:
-    """1 terminated, 2 truncated, 0 cut; flags anywhere but at the ends are refused."""
+    """1 terminated, 2 truncated, 0 neither; flags inside of the episode are refused."""
     flags = {name: arrays[name].reshape(-1) != 0 for name in FLAGS if name in arrays}
     discount = arrays.get("discount")
     if "is_terminal" not in flags and discount is not None:
         flags["is_terminal"] = discount.reshape(-1) == 0
-        flags["is_terminal"][0] = False  # some versions begin with a discount of zero
+        flags["is_terminal"][0] = False  # some versions start with a discount of 0
     elif discount is not None:
         differs = (discount.reshape(-1) != 1 - flags["is_terminal"]).any()
         losses.note("In {n} episodes discount is not 1 − is_terminal: left out.", int(differs))
@@ -201,7 +205,9 @@ def _ending(arrays: dict[str, Rows], file: Path, losses: Losses) -> int:
                 file,
             )
     if "is_last" not in flags and "is_terminal" not in flags:
-        losses.note("{n} episodes do not say how they ended: taken as cut.")
+        losses.note(
+            "{n} episodes have no flag of their end: imported as neither terminated nor truncated."
+        )
     terminal = "is_terminal" in flags and bool(flags["is_terminal"][-1])
     last = "is_last" in flags and bool(flags["is_last"][-1])
     return 1 if terminal else 2 * last
@@ -218,10 +224,10 @@ def write(
     *,
     keep_dtypes: bool = False,
 ) -> None:
-    """The reference reads float32, int32, uint8 and bool; `keep_dtypes` writes what there is."""
-    if taken := sorted(RESERVED & dataset.schema.obs.keys()):
+    """The reference reads float32, int32, uint8 and bool; `keep_dtypes` keeps other dtypes."""
+    if reserved := sorted(RESERVED & dataset.schema.obs.keys()):
         raise ConversionError(
-            f"The observation keys {taken} have another meaning in this format.",
+            f"The observation keys {reserved} have another meaning in this format.",
             "Rename them before the export.",
             dataset.path,
         )
@@ -243,7 +249,7 @@ def write(
 
 
 def _file_name(number: int, episode: Episode) -> str:
-    """`{time}-{uuid}-{T}.npz`, the same for the same dataset, in the order of the episodes."""
+    """`{time}-{uuid}-{T}.npz`, deterministic and sorted in the order of the episodes."""
     time = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=number)
     name = f"{time:%Y%m%dT%H%M%S}-{number:016x}{episode.id}-{episode.length}.npz"
     assert re.fullmatch(r"[0-9T]{15}-[0-9a-f]{32}-[0-9]+\.npz", name), name
@@ -270,7 +276,7 @@ def _arrays(schema: Schema, episode: Episode) -> dict[str, Rows]:
 
 
 def _reference_dtype(key: str, rows: Rows, losses: Losses) -> Rows:
-    """The dtype that the reference's replay has for such values."""
+    """Cast to the dtype of the reference's replay."""
     if key == "action" or rows.dtype.kind == "f":
         cast = rows.astype(np.float32)
     elif rows.dtype.kind == "b" or rows.dtype == np.uint8:

@@ -1,4 +1,4 @@
-"""npz files of others: no pickle, declared sizes checked before anything is unpacked."""
+"""Read untrusted npz files: no pickle, and declared sizes are checked before unpacking."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MAX_MEMBERS = 1024
 
 
 @dataclass(frozen=True)
-class Header:
+class NpyHeader:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     fortran: bool
 
 
 class NpzFile:
-    """The arrays of one npz file, each read when it is asked for."""
+    """The arrays of one npz file, read on access."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path = path
@@ -40,15 +40,15 @@ class NpzFile:
 
     def _refused(self, problem: str) -> ConversionError:
         return ConversionError(
-            f"{self.path} {problem}.", "It is damaged, or not an episode.", self.path
+            f"{self.path} {problem}.", "It is damaged or not an episode.", self.path
         )
 
     @property
     def keys(self) -> list[str]:
         return list(self._members)
 
-    def header(self, key: str) -> Header:
-        """Shape and dtype of an array, without reading it."""
+    def header(self, key: str) -> NpyHeader:
+        """The shape and dtype of an array, without reading it."""
         with self._open(key) as file:
             return self._header(key, file)
 
@@ -57,7 +57,7 @@ class NpzFile:
             header = self._header(key, file)
             size = header.dtype.itemsize * int(np.prod(header.shape, dtype=np.int64))
             data = file.read(size)
-            if len(data) != size or file.read(1):  # reading on also checks the checksum
+            if len(data) != size or file.read(1):  # reading to the end verifies the checksum
                 raise self._refused(f"ends inside or goes on after the array {key!r}")
         order = "F" if header.fortran else "C"
         rows = np.frombuffer(data, header.dtype).reshape(header.shape, order=order)  # type: ignore[call-overload]
@@ -73,7 +73,7 @@ class NpzFile:
         except DAMAGED_ZIP as error:
             raise self._refused(f"cannot be read at {key!r} ({error})") from error
 
-    def _header(self, key: str, file: IO[bytes]) -> Header:
+    def _header(self, key: str, file: IO[bytes]) -> NpyHeader:
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
@@ -86,7 +86,7 @@ class NpzFile:
         for length in shape:
             size *= length
         check_size(size, self._members[key].compress_size, repr(key), self.path)
-        return Header(tuple(shape), dtype, bool(fortran))
+        return NpyHeader(tuple(shape), dtype, bool(fortran))
 
 
 @contextlib.contextmanager

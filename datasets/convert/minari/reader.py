@@ -1,4 +1,4 @@
-"""Minari 0.5 HDF5 → episodes: T+1 observations and infos, T of everything else."""
+"""Import Minari 0.5 HDF5: T+1 observations and infos, T of other arrays."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pydantic import Field
 
 from wmtk.datasets.convert import hdf5
 from wmtk.datasets.convert.alignment import arriving, exactly
-from wmtk.datasets.convert.formats import Losses, Source
-from wmtk.datasets.convert.minari.scan import Scan, decode_jpeg
+from wmtk.datasets.convert.formats import ImportSource, Losses
+from wmtk.datasets.convert.minari.scan import ArrayScan, decode_jpeg
 from wmtk.datasets.convert.minari.space_json import (
     DATASET_ID,
     EPISODE_KEY,
@@ -35,7 +35,7 @@ ALIGNMENT = (
     "terminations and truncations were received after it."
 )
 _OWN_ATTRIBUTES = {"id", "total_steps", "seed", EPISODE_KEY}
-_INSIDE = "{n} episodes have flags before their last step: only the last step's were kept."
+_INSIDE = "{n} episodes have flags before their last step: only those of the last step were kept."
 
 
 class MinariMetadata(ForeignDocument):
@@ -43,7 +43,7 @@ class MinariMetadata(ForeignDocument):
 
 
 def locate(source: str) -> Path:
-    """A path, or a dataset id looked up where Minari keeps its datasets."""
+    """The path of a dataset id in Minari's folder of datasets; other texts are paths."""
     if DATASET_ID.fullmatch(source):
         root = os.environ.get("MINARI_DATASETS_PATH")
         folder = Path(root) if root else Path.home() / ".minari" / "datasets"
@@ -66,49 +66,50 @@ def recognizes(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def read(path: Path) -> Iterator[Source]:
+def read(path: Path) -> Iterator[ImportSource]:
     folder = _data_folder(path)
     if folder is None:
-        raise ConversionError(f"{path} is no Minari dataset: no data/{METADATA}.", "", path)
+        raise ConversionError(f"{path} is not a Minari dataset: no data/{METADATA}.", "", path)
     metadata = read_json(folder / METADATA)
     if metadata.get("data_format", "hdf5") != "hdf5":
         raise ConversionError(
-            f"{path} keeps its data as {metadata['data_format']!r}, not as HDF5.",
+            f"{path} stores its data as {metadata['data_format']!r}, not as HDF5.",
             "Convert it with Minari first: minari.convert(…, data_format='hdf5').",
             path,
         )
     if not {"observation_space", "action_space"} <= metadata.keys():
         raise ConversionError(
-            f"{folder / METADATA} does not describe the spaces.",
-            "It was made by a Minari before 0.5: load and save it again with Minari.",
+            f"{folder / METADATA} has no spaces.",
+            "It was written by Minari before 0.5: load and save it again with Minari.",
             folder / METADATA,
         )
-    seen, done = (parse_space(metadata[f"{of}_space"], folder) for of in ("observation", "action"))
+    obs_space = parse_space(metadata["observation_space"], folder)
+    action_space = parse_space(metadata["action_space"], folder)
     counted = MinariMetadata.read(metadata, folder / METADATA, "It is damaged: copy it again.")
     main = folder / MAIN_FILE
     with hdf5.open_hdf5(main) as file:
         losses = Losses()
         with hdf5.guarded(main):
-            scan = Scan(main, file, counted.total_episodes, seen, done, losses)
+            scan = ArrayScan(main, file, counted.total_episodes, obs_space, action_space, losses)
         schema, spec = scan.schema, env_spec(metadata)
         env = {}
         if spec:
             env = environment_of(spec["id"], spec["kwargs"], schema, spec["time_limit"])
-        kept = {key: plain(metadata[key]) for key in metadata.keys() - STORAGE_KEYS}
+        original = {key: plain(metadata[key]) for key in metadata.keys() - STORAGE_KEYS}
         source = {"format": "minari", "alignment": ALIGNMENT}
-        attributes: dict[str, Any] = {"source": source, "minari": kept}
-        if (described := metadata.get(KEY)) is not None:
-            sidecar = Sidecar.from_json(described, folder / METADATA)
+        attributes: dict[str, Any] = {"source": source, "minari": original}
+        if (stored := metadata.get(KEY)) is not None:
+            sidecar = Sidecar.from_json(stored, folder / METADATA)
             if describes(sidecar.schema, schema, scan.rename):
                 schema, env, attributes = sidecar.schema, sidecar.env, sidecar.attributes
             else:
                 losses.note(MISMATCH)
         episodes = _episodes(scan, schema, _maker(metadata, spec), losses)
-        yield Source(schema, len(scan.numbers), episodes, losses, env, attributes)
+        yield ImportSource(schema, len(scan.numbers), episodes, losses, env, attributes)
 
 
 def _maker(metadata: dict[str, Any], spec: dict[str, Any]) -> Provenance:
-    """What Minari knows of the making of all episodes."""
+    """The provenance of all episodes in Minari's metadata."""
     return Provenance(
         env_id=spec.get("id", ""),
         env_kwargs=spec.get("kwargs", {}),
@@ -117,14 +118,18 @@ def _maker(metadata: dict[str, Any], spec: dict[str, Any]) -> Provenance:
     )
 
 
-def _episodes(scan: Scan, schema: Schema, maker: Provenance, losses: Losses) -> Iterator[Episode]:
+def _episodes(
+    scan: ArrayScan, schema: Schema, maker: Provenance, losses: Losses
+) -> Iterator[Episode]:
     for number in scan.numbers:
         with hdf5.guarded(scan.path):
             episode = _episode(scan, scan.group(number), schema, maker, losses)
         yield episode
 
 
-def _episode(scan: Scan, group: Any, schema: Schema, maker: Provenance, losses: Losses) -> Episode:
+def _episode(
+    scan: ArrayScan, group: Any, schema: Schema, maker: Provenance, losses: Losses
+) -> Episode:
     seed, provenance = _origin(dict(group.attrs), maker, scan.path)
     flags = {}
     for name in ("terminations", "truncations"):
@@ -145,20 +150,20 @@ def _episode(scan: Scan, group: Any, schema: Schema, maker: Provenance, losses: 
     )
 
 
-def _whole(scan: Scan, group: Any, name: str, dtype: str) -> Any:
+def _whole(scan: ArrayScan, group: Any, name: str, dtype: str) -> Any:
     node = hdf5.array(group, name, scan.path)
     return exactly(hdf5.rows(node, 0, len(node), scan.path), dtype, node.name, scan.path)
 
 
-def _observation(scan: Scan, group: Any, key: str, schema: Schema) -> Any:
+def _observation(scan: ArrayScan, group: Any, key: str, schema: Schema) -> Any:
     spec = schema.obs[key]
-    found = scan.rename(key)
-    if found in scan.jpeg:
-        return decode_jpeg(scan.node(group, scan.paths[found]), spec, scan.path)
-    return _whole(scan, group, scan.paths[found], spec.dtype)
+    name = scan.rename(key)
+    if name in scan.jpeg:
+        return decode_jpeg(scan.node(group, scan.paths[name]), spec, scan.path)
+    return _whole(scan, group, scan.paths[name], spec.dtype)
 
 
-def _info(scan: Scan, group: Any, key: str, schema: Schema, losses: Losses) -> Any:
+def _info(scan: ArrayScan, group: Any, key: str, schema: Schema, losses: Losses) -> Any:
     rows = _whole(scan, group, f"infos/{key}", schema.info[key].dtype)
     if scan.info_offset[key] == 1:
         return rows
@@ -169,12 +174,12 @@ def _info(scan: Scan, group: Any, key: str, schema: Schema, losses: Losses) -> A
 def _origin(
     attributes: dict[str, Any], maker: Provenance, path: Path
 ) -> tuple[int | None, Provenance]:
-    """Seed and provenance: wmtk's own record, or Minari's attributes passed through."""
+    """Seed and provenance, from the record of wmtk or from Minari's attributes."""
     if EPISODE_KEY in attributes:
         record = plain(parse_json(plain(attributes[EPISODE_KEY]), path))
         origin = EpisodeOrigin.read(record, path, "Export the dataset again.")
         return origin.seed, origin.provenance.value()
-    kept = {str(k): plain(v) for k, v in attributes.items() if k not in _OWN_ATTRIBUTES}
+    other = {str(k): plain(v) for k, v in attributes.items() if k not in _OWN_ATTRIBUTES}
     seed = attributes.get("seed")
-    extra = {"minari": kept} if kept else {}
+    extra = {"minari": other} if other else {}
     return None if seed is None else int(seed), Provenance(**{**vars(maker), "extra": extra})

@@ -1,4 +1,4 @@
-"""What the arrays of a Minari file are, looked at before any of them is read."""
+"""Scan shapes and dtypes of the arrays of a Minari file before they are read."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 
-class Scan:
-    """The shapes and dtypes over all episodes, and the schema that holds them."""
+class ArrayScan:
+    """The shapes and dtypes of all episodes, and their common schema."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Scan:
         self._info_counts: dict[str, int] = {}
         self.numbers: list[int] = []
         for number in range(count):
-            self._look_at(number)
+            self._scan_episode(number)
         extra = sum(name.startswith("episode_") for name in hdf5.names(file)) - count
         losses.note("{n} episodes beyond the metadata's total were not imported.", max(0, extra))
 
     def rename(self, key: str) -> str:
-        """The key that an observation key has here: an observation of one array has no name."""
+        """The name of an observation key in the file; a single array has its own key."""
         return self.structure if isinstance(self.structure, str) else key
 
     def group(self, number: int) -> Any:
@@ -68,17 +68,17 @@ class Scan:
         return node
 
     def node(self, group: Any, path: str) -> Any:
-        """A node below an episode, each link on the way checked."""
+        """A node below an episode; all links on its path are checked."""
         for name in path.split("/"):
-            found = hdf5.child(group, name, self.path) if hdf5.is_group(group) else None
-            if found is None:
+            child = hdf5.child(group, name, self.path) if hdf5.is_group(group) else None
+            if child is None:
                 raise ConversionError(
                     f"{self.path} has no {path} in {group.name}.", "It is damaged.", self.path
                 )
-            group = found
+            group = child
         return group
 
-    def _look_at(self, number: int) -> None:
+    def _scan_episode(self, number: int) -> None:
         group = self.group(number)
         steps = len(hdf5.array(group, "rewards", self.path))
         if steps == 0:
@@ -99,8 +99,8 @@ class Scan:
         for key, node in self._info_leaves(group):
             if hdf5.is_numeric(node) and node.ndim and 0 not in node.shape:
                 hdf5.check_array(node, self.path)
-                found = (len(node) - steps, node.ndim, node.shape[1:])
-                if self._infos.setdefault(key, found) == found:
+                layout = (len(node) - steps, node.ndim, node.shape[1:])
+                if self._infos.setdefault(key, layout) == layout:
                     self._info_counts[key] = self._info_counts.get(key, 0) + 1
                 self._dtypes.setdefault(f"info/{key}", set()).add(node.dtype.name)
             else:
@@ -117,7 +117,7 @@ class Scan:
             raise ConversionError(
                 f"{node.name} in {self.path} has rows of shape {node.shape[1:]}, but the space "
                 f"declares {spec.shape}.",
-                "The dataset is damaged, or was not made by Minari.",
+                "The dataset is damaged or was not written by Minari.",
                 self.path,
             )
         self._require_rows(node, rows)
@@ -127,7 +127,7 @@ class Scan:
         if node.shape[:1] != (rows,):
             raise ConversionError(
                 f"{node.name} in {self.path} has shape {node.shape} instead of {rows} rows.",
-                "The dataset is damaged, or was not made by Minari.",
+                "The dataset is damaged or was not written by Minari.",
                 self.path,
             )
 
@@ -136,8 +136,8 @@ class Scan:
         obs = {key: self._stored(f"obs/{key}", spec) for key, spec in self._specs.items()}
         for key in sorted(self.jpeg):
             self._losses.note(
-                f"obs/{key} was stored by Minari as JPEG, which is lossy: the pixels are near "
-                "those of the environment, not equal to them."
+                f"obs/{key} is stored as JPEG, which is lossy: its pixels are close to those of "
+                "the environment, but not equal."
             )
         reward = np.result_type(*self._dtypes.get("reward", {"float64"})).name
         return Schema(
@@ -149,19 +149,19 @@ class Scan:
         )
 
     def _stored(self, what: str, spec: ArraySpec) -> ArraySpec:
-        """The specification with the dtype that the values really have."""
+        """The specification with the dtype of the stored values."""
         if what.removeprefix("obs/") in self.jpeg and what.startswith("obs/"):
             return spec
-        found = np.result_type(*self._dtypes.get(what, {spec.dtype})).name
+        dtype = np.result_type(*self._dtypes.get(what, {spec.dtype})).name
         if spec.kind != "box":  # Minari's integer spaces have no dtype of their own
-            return replace(spec, dtype=found) if np.dtype(found).kind in "iu" else spec
-        if found == spec.dtype:
+            return replace(spec, dtype=dtype) if np.dtype(dtype).kind in "iu" else spec
+        if dtype == spec.dtype:
             return spec
         self._losses.note(
-            f"{what} is declared as {spec.dtype} but stored as {found}: kept as stored, without "
+            f"{what} is declared as {spec.dtype} but stored as {dtype}: kept as stored, without "
             "the declared bounds."
         )
-        return ArraySpec("box", spec.shape, found)
+        return ArraySpec("box", spec.shape, dtype)
 
     def _info_specs(self) -> dict[str, ArraySpec]:
         specs = {}
@@ -183,7 +183,7 @@ class Scan:
 
 
 def _is_jpeg(node: Any, spec: ArraySpec) -> bool:
-    """Minari stores frames as JPEG bytes: rows of one length, or of differing ones."""
+    """Whether a node has JPEG frames: rows of bytes of equal or different lengths."""
     image = spec.dtype == "uint8" and len(spec.shape) in (2, 3)
     if not image or hdf5.is_group(node) or node.shape[1:] == spec.shape:
         return False
@@ -202,11 +202,11 @@ def decode_jpeg(node: Any, spec: ArraySpec, path: Path) -> NDArray[Any]:
                 image = Image.open(io.BytesIO(data.tobytes()), formats=["JPEG"])
             channels = () if len(image.getbands()) == 1 else (len(image.getbands()),)
             if (image.height, image.width, *channels) != spec.shape:
-                raise ValueError(f"frame {number} is of another size")
+                raise ValueError(f"frame {number} has another size")
             frames[number] = np.asarray(image)
     except (OSError, ValueError, RuntimeError, Warning, Image.DecompressionBombError) as error:
         raise ConversionError(
-            f"{node.name} in {path} does not hold JPEG frames of the declared size ({error}).",
+            f"{node.name} in {path} does not contain JPEG frames of the declared size ({error}).",
             "The dataset is damaged: copy it again.",
             path,
         ) from error

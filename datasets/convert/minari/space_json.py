@@ -1,4 +1,4 @@
-"""Minari's names and spaces: dataset ids, serialized spaces, where the arrays of a space lie."""
+"""Minari's dataset ids, serialized spaces and paths of arrays."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DATASET_ID = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_-]*/)*[A-Za-z0-9_][A-Za-z0-9_-]*-v[0-9]+")
 MAIN_FILE = "main_data.hdf5"
 METADATA = "metadata.json"
-EPISODE_KEY = "wmtk"  # the attribute of an episode group that keeps seed and provenance
-# What the metadata says of the storage itself: written anew by every export.
+EPISODE_KEY = "wmtk"  # attribute of an episode group with seed and provenance
+# Metadata of the storage, which every export rewrites.
 STORAGE_KEYS = frozenset(
     [
         "total_episodes",
@@ -48,14 +48,14 @@ def load_minari() -> ModuleType:
 
 
 def parse_space(text: Any, path: Path) -> gym.Space[Any]:
-    """The space that Minari serialized; declared sizes are checked before it is built."""
+    """Deserialize a space; declared sizes are checked before it is built."""
     try:
         document = check_depth(json.loads(text))
         _check(document, 0)
         space: gym.Space[Any] = load_minari().serialization.deserialize_space(document)
     except WmtkError:
         raise
-    except Exception as error:  # gymnasium's spaces raise all kinds
+    except Exception as error:  # gymnasium's spaces raise many types
         raise ConversionError(
             f"{path} describes a space that cannot be read ({error}).",
             "Supported: Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these.",
@@ -87,7 +87,7 @@ def _check(space: Any, depth: int) -> None:
 
 
 def array_paths(structure: Structure, prefix: str = "observations") -> dict[str, str]:
-    """Where the array of each observation key lies within an episode group."""
+    """The path of each observation key in an episode group."""
     if isinstance(structure, str):
         return {structure: prefix}
     paths: dict[str, str] = {}
@@ -101,7 +101,7 @@ def array_paths(structure: Structure, prefix: str = "observations") -> dict[str,
 
 
 def nested(structure: Structure) -> Structure:
-    """The structure with names such as 'robot/pose' as Dicts in Dicts, as HDF5 groups are."""
+    """The structure with names such as 'robot/pose' as nested Dicts, like HDF5 groups."""
     if isinstance(structure, str):
         return structure
     if "tuple" in structure:
@@ -117,7 +117,7 @@ def nested(structure: Structure) -> Structure:
 
 
 def env_spec(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Id, keyword arguments and time limit from Minari's env_spec; nothing is made."""
+    """The id, keyword arguments and time limit of Minari's env_spec, without building it."""
     try:
         spec = json.loads(metadata["env_spec"])
         limit = spec.get("max_episode_steps")

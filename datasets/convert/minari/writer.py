@@ -1,4 +1,4 @@
-"""Episodes → Minari 0.5 HDF5, never JPEG: what `minari.load_dataset` gives is what we have."""
+"""Export Minari 0.5 HDF5, losslessly (never as JPEG)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def write(
     dataset_id: str | None = None,
     compression: str | None = "gzip",
 ) -> None:
-    """Minari finds `target` by its id if it lies at <MINARI_DATASETS_PATH>/<dataset_id>."""
+    """Minari finds `target` by its id at <MINARI_DATASETS_PATH>/<dataset_id>."""
     compression = hdf5.check_compression(compression)
-    known = dataset.header["attributes"].get("minari", {})
-    name = _dataset_id(target, dataset_id, known)
+    original = dataset.header["attributes"].get("minari", {})
+    name = _dataset_id(target, dataset_id, original)
     spaces = _spaces(dataset.schema)
     paths = array_paths(_structure(dataset.schema))
     folder = target / "data"
@@ -54,7 +54,7 @@ def write(
                 node[...] = rows
             _write_attributes(group, number, episode, losses)
     metadata = {
-        **{key: value for key, value in known.items() if key not in STORAGE_KEYS},
+        **{key: value for key, value in original.items() if key not in STORAGE_KEYS},
         **spaces,
         "dataset_id": name,
         "minari_version": load_minari().__version__,
@@ -86,8 +86,8 @@ def _note_losses(schema: Schema, env_spec: bool, losses: Losses) -> None:
     for what, spec in {**schema.obs, "action": schema.action}.items():
         if spec.kind == "discrete" and spec.dtype != "int64":
             losses.note(
-                f"Minari's Discrete spaces are int64: that of {what} does not say {spec.dtype}, "
-                "which its values keep."
+                f"Minari's Discrete spaces are int64: that of {what} does not declare "
+                f"{spec.dtype}, which its values keep."
             )
     if not env_spec:
         losses.note(
@@ -96,30 +96,30 @@ def _note_losses(schema: Schema, env_spec: bool, losses: Losses) -> None:
         )
 
 
-def _dataset_id(target: Path, given: str | None, known: dict[str, Any]) -> str:
-    """The given id, the one that the dataset came with if it fits, or the folder's name."""
+def _dataset_id(target: Path, given: str | None, original: dict[str, Any]) -> str:
+    """The given id, the original id if it matches the folder, or the name of the folder."""
     if given is not None:
         if not DATASET_ID.fullmatch(given):
             raise UsageError(
-                f"{given!r} is no Minari dataset id.",
+                f"{given!r} is not a Minari dataset id.",
                 "Use namespace/name-vN, such as atari/pong-v0 (letters, digits, '_' and '-').",
             )
         return given
-    before = str(known.get("dataset_id", ""))
+    before = str(original.get("dataset_id", ""))
     if DATASET_ID.fullmatch(before) and before.split("/")[-1] == target.name:
         return before
     for name in (target.name, f"{target.name}-v0"):
         if DATASET_ID.fullmatch(name):
             return name
     raise ConversionError(
-        f"{target.name!r} cannot be the name of a Minari dataset.",
+        f"{target.name!r} is not a valid name of a Minari dataset.",
         "Give dataset_id, such as atari/pong-v0, or name the folder like pong-v0.",
         target,
     )
 
 
 def _columns(episode: Episode, paths: dict[str, str]) -> dict[str, Rows]:
-    """Every array of an episode group."""
+    """The arrays of an episode group."""
     last = np.arange(1, episode.length + 1) == episode.length
     return {
         **{path: episode.obs[key] for key, path in paths.items()},
@@ -136,10 +136,10 @@ def _write_attributes(group: Any, number: int, episode: Episode, losses: Losses)
     group.attrs["id"] = number
     group.attrs["total_steps"] = episode.length
     group.attrs[EPISODE_KEY] = json.dumps(record)
-    passed_on = dict(episode.provenance.extra.get("minari", {}))
+    attributes = dict(episode.provenance.extra.get("minari", {}))
     if episode.seed is not None and 0 <= episode.seed < 2**64:
-        passed_on["seed"] = episode.seed
-    for key, value in passed_on.items():
+        attributes["seed"] = episode.seed
+    for key, value in attributes.items():
         try:
             group.attrs[key] = value
         except (TypeError, ValueError):

@@ -84,7 +84,7 @@ def test_next_observations_give_the_final_one(tmp_path, arrays):
     arrays["next_observations"][1] = -5
     report, _ = imported(tmp_path / "y.hdf5", arrays, tmp_path / "other")
     assert report.losses == (
-        "At 1 steps next_observations is not the observation that follows: the latter counts.",
+        "At 1 steps next_observations is not the observation that follows: the latter is used.",
     )
 
 
@@ -114,7 +114,7 @@ def test_integer_actions_images_and_float_flags(tmp_path, arrays):
     assert list(data.schema.obs) == ["image"]
     assert str(data.schema.action) == "discrete(5)"
     assert data.schema.reward.dtype == "float64"
-    assert any("how many actions" in line for line in report.losses)
+    assert any("the number of actions" in line for line in report.losses)
     assert data[0].terminated
 
 
@@ -137,7 +137,7 @@ def test_metadata_is_passed_through_and_the_rest_is_named(tmp_path, arrays):
 def test_the_export_is_what_d4rl_readers_expect(vectors, tmp_path):
     report = export_dataset(vectors, tmp_path / "x.hdf5", "d4rl")
     assert report.losses == (
-        "1 episodes whose recording was cut are marked as timeouts; only wmtk can tell.",
+        "1 episodes without an end are marked as timeouts; only wmtk restores them.",
     )
     with h5py.File(tmp_path / "x.hdf5") as file:
         flat = {name: file[name][()] for name in file if name != "metadata"}

@@ -63,7 +63,7 @@ def test_what_zarr_wrote_is_read(tmp_path, codec):
         assert not episode.reward.any()
         assert (episode.terminated, episode.truncated) == (False, False)
     assert report.losses == (
-        "The source does not say how episodes ended: taken as cut.",
+        "The source has no ends of episodes: none is marked as terminated or truncated.",
         "The source has no rewards: they are all zero.",
         "The source has no final observations: in 3 episodes the last one repeats the one before "
         "(provenance extra 'final_observation': 'missing, repeated').",
@@ -86,7 +86,7 @@ def test_options_of_an_import(tmp_path):
     assert ours[1].reward.tolist() == [0, 5, 6, 7, 8, 9]
     assert str(ours.schema.action) == "discrete(4)"
     assert set(ours.schema.obs) == {"img", "state", "action"}
-    assert any("how many actions" in line for line in report.losses)
+    assert any("the number of actions" in line for line in report.losses)
     for options in ({"end": "never"}, {"final_observation": "x"}):
         with pytest.raises(UsageError):
             import_dataset(tmp_path / "x.zarr", tmp_path / "other", **options)

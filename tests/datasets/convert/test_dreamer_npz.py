@@ -82,8 +82,8 @@ def test_what_is_odd_is_said(tmp_path):
     report, _ = imported(tmp_path)
     assert report.losses == (
         "1 files hold no step: not imported.",
-        "1 episodes do not say how they ended: taken as cut.",
-        "In 1 episodes row 0 had an action or a reward, which nothing can have led to: zeroed.",
+        "1 episodes have no flag of their end: imported as neither terminated nor truncated.",
+        "In 1 episodes row 0 had an action or a reward, before the first step: zeroed.",
     )
 
 
@@ -148,7 +148,7 @@ def test_a_folder_that_was_edited_ignores_the_description(make_dataset, tmp_path
     export_dataset(data, tmp_path / "npz", "dreamer-npz")
     sorted((tmp_path / "npz").glob("*.npz"))[1].unlink()
     report, back = imported(tmp_path)
-    assert "does not fit" in report.losses[0]
+    assert "does not match" in report.losses[0]
     assert report.episodes == 3
     assert back[0].seed is None
 

@@ -240,7 +240,7 @@ def test_flags_inside_an_episode_and_short_infos_are_said(vectors, tmp_path):
     edit_metadata(tmp_path / "x", wmtk=None)
     report = import_dataset(tmp_path / "x", tmp_path / "back")
     assert report.losses == (
-        "1 episodes have flags before their last step: only the last step's were kept.",
+        "1 episodes have flags before their last step: only those of the last step were kept.",
         "infos/late has no entry for the reset: row 0 of it is zero.",
     )
     assert Dataset.open(tmp_path / "back")[3].info["late"].tolist() == [0, 1, 2, 3]
@@ -252,7 +252,7 @@ def test_an_edited_export_ignores_the_description(vectors, tmp_path):
         for number, steps in enumerate((5, 1, 9, 3)):
             file[f"episode_{number}/infos/new"] = np.zeros(steps + 1)
     report = import_dataset(tmp_path / "x", tmp_path / "back")
-    assert any("does not fit" in line for line in report.losses)
+    assert any("does not match" in line for line in report.losses)
     assert list(Dataset.open(tmp_path / "back").schema.info) == ["new"]
 
 
@@ -286,7 +286,7 @@ BOX = {"type": "Box", "dtype": "float32", "low": 0, "high": 1}
         ({"observation_space": json.dumps({"type": "Text"})}, "Text"),
         ({"observation_space": "{"}, "space"),
         ({"action_space": json.dumps({"type": "Dict", "subspaces": {}})}, "cannot be imported"),
-        ({"wmtk": {"version": 1}}, "not a valid WmtkDescription: schema"),
+        ({"wmtk": {"version": 1}}, "not a valid SidecarDocument: schema"),
         ({"wmtk": {"version": 99}}, "newer"),
     ],
 )
@@ -315,5 +315,5 @@ def test_values_beyond_the_declared_bounds_are_imported_and_told(vectors, tmp_pa
     with h5py.File(tmp_path / "x/data/main_data.hdf5", "a") as file:
         file["episode_2/observations"][3, 1] = 99
     report = import_dataset(tmp_path / "x", tmp_path / "back")
-    assert "In 1 episodes obs/state goes beyond the bounds" in " ".join(report.losses)
+    assert "In 1 episodes obs/state exceeds the bounds" in " ".join(report.losses)
     assert Dataset.open(tmp_path / "back")[2].obs["state"][3, 1] == 99
