@@ -88,7 +88,7 @@ def main() -> None:
     sources = {}
     for color in args.colors:
         say(f"{color}: playing, or using what was played")
-        played[color] = frames.played(args.folder, color, args.steps)
+        played[color] = frames.game_datasets(args.folder, color, args.steps)
         sources[color] = args.folder / f"mixed-{color}-{args.steps}.zarr"
         games = [Dataset.open(path) for path in played[color].values()]
         frames.build(sources[color], color, frames.mixed(games))

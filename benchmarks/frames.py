@@ -35,7 +35,7 @@ def schema(color: str) -> Schema:
     return Schema({"image": image}, ACTION)
 
 
-def replay_steps(folder: Path, color: str, steps: int) -> dict[str, Path]:
+def game_datasets(folder: Path, color: str, steps: int) -> dict[str, Path]:
     """One dataset per game with together at least `steps` steps, played unless they exist."""
     each = -(-steps // len(GAMES))
     paths = {game: folder / f"{game}-{color}-{each}.zarr" for game in GAMES}
