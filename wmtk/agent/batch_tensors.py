@@ -63,15 +63,15 @@ class ActionCodec:
         """Actions of an actor (N, A) → actions of the environment (N, …)."""
         spec, values = self.spec, action.detach().cpu().numpy().astype(np.float64)
         low, high = spec.bound("low"), spec.bound("high")
-        chosen: NDArray[Any]
+        decoded: NDArray[Any]
         if self.sizes:
             parts = np.split(values, np.cumsum(self.sizes)[:-1], -1)
-            chosen = np.stack([part.argmax(-1) for part in parts], -1) + low.ravel()
+            decoded = np.stack([part.argmax(-1) for part in parts], -1) + low.ravel()
         elif spec.kind == "multi_binary":
-            chosen = values > 0.5
+            decoded = values > 0.5
         else:
-            chosen = np.clip(values * self._half + self._middle, low.ravel(), high.ravel())
-        return chosen.astype(spec.dtype).reshape(len(values), *spec.shape)
+            decoded = np.clip(values * self._half + self._middle, low.ravel(), high.ravel())
+        return decoded.astype(spec.dtype).reshape(len(values), *spec.shape)
 
 
 def to_inputs(

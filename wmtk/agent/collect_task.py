@@ -46,7 +46,7 @@ def collect(
 ) -> CollectReport:
     """Play a task and store whole episodes in the dataset `out`.
 
-    Exactly one of `steps` and `episodes` says how much to collect. Episodes are finished, so that a
+    Pass exactly one of `steps` and `episodes`. Episodes are finished, so that a
     few more steps than `steps` are stored. The same seed gives the same dataset.
 
     Example:

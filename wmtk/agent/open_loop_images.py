@@ -65,12 +65,12 @@ def open_loop_windows(model: WorldModel, inputs: Inputs) -> dict[str, OpenLoopWi
     horizon = min(HORIZON, length - context)
     longest = inputs.mask.sum(1).argsort(descending=True, stable=True)[:WINDOWS].sort().values
     obs, *rest = inputs
-    chosen = Inputs({key: x[longest] for key, x in obs.items()}, *(x[longest] for x in rest))
-    posterior, imagined = open_loop(model, chosen, context=context, horizon=horizon)
-    mask = chosen.mask[:, : context + horizon].cpu().numpy()
+    windowed = Inputs({key: x[longest] for key, x in obs.items()}, *(x[longest] for x in rest))
+    posterior, imagined = open_loop(model, windowed, context=context, horizon=horizon)
+    mask = windowed.mask[:, : context + horizon].cpu().numpy()
     windows = {}
     for key, image in model.decode(torch.cat([posterior.feat, imagined.feat], 1)).items():
-        truth = chosen.obs[key][:, : context + horizon]
+        truth = windowed.obs[key][:, : context + horizon]
         windows[key] = OpenLoopWindows(_color(truth), _color(to_bytes(image)), mask, context)
     return windows
 

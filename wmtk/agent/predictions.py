@@ -71,14 +71,14 @@ def rollout_policy(
     with fork_rng(seed):
         posterior = model.observe(window(inputs, slice(0, context)))
         state = State(*(part.repeat_interleave(samples, 0) for part in posterior.at(-1)))
-        chosen, feats = [], []
+        imagined_actions, feats = [], []
         for _ in range(horizon):
-            chosen.append(actor_critic.act(state.feat, sample=sample))
-            state = model.rssm.imagine_step(state, chosen[-1])
+            imagined_actions.append(actor_critic.act(state.feat, sample=sample))
+            state = model.rssm.imagine_step(state, imagined_actions[-1])
             feats.append(state.feat)
     lead = (N, samples, horizon)
     feat = torch.stack(feats, 1).reshape(*lead, -1)  # (N, S, H, F)
-    action = actions.decode(torch.stack(chosen, 1).flatten(0, 1))  # (N·S·H, …)
+    action = actions.decode(torch.stack(imagined_actions, 1).flatten(0, 1))  # (N·S·H, …)
     return PolicyRollout(
         obs=decoded(model, feat),
         action=action.reshape(*lead, *action.shape[1:]),

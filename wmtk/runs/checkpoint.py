@@ -78,7 +78,7 @@ class Checkpoints:
                 name = self._next_name(step, before)
                 self._write(name, data, document)
             try:
-                # `best` first: the state says which loss is the best, and `latest` makes it count.
+                # `best` first: `latest` makes the state, with its best loss, effective.
                 for pointer in ["best", "latest"] if best else ["latest"]:
                     atomic.replace_file(self.folder / pointer, name.encode())
             except BaseException:

@@ -64,12 +64,12 @@ def _open(path: Path, size: int | None) -> Iterator[BufferedReader]:
     """The file, after comparing its size with the recorded one and with its header."""
     try:
         with os.fdopen(atomic.open_regular(path), "rb") as file:
-            found = os.fstat(file.fileno()).st_size
-            if size is not None and found != size:
-                raise CheckpointError(f"{path} has {found} bytes instead of {size}.")
+            actual = os.fstat(file.fileno()).st_size
+            if size is not None and actual != size:
+                raise CheckpointError(f"{path} has {actual} bytes instead of {size}.")
             declared = _declared(path, file)
-            if found != declared:
-                raise CheckpointError(f"{path} has {found} bytes; its header says {declared}.")
+            if actual != declared:
+                raise CheckpointError(f"{path} has {actual} bytes; by its header {declared}.")
             file.seek(0)
             yield file
     except FileNotFoundError as error:
