@@ -100,7 +100,8 @@ def main() -> None:
     console = Console(width=None if Console().is_terminal else 160)
     tables = []
     for color in frames.COLORS:
-        tables.append(compare(frames.game_datasets(args.folder, color, args.steps), color, args.rows))
+        games = frames.game_datasets(args.folder, color, args.steps)
+        tables.append(compare(games, color, args.rows))
         tables[-1].show(console)
     if args.markdown:
         write_markdown(args.markdown, "codecs", tables)
