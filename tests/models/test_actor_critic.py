@@ -106,8 +106,8 @@ def expected_gradient(actor_critic: ActorCritic, config: ActorCriticConfig) -> l
         for action in sequence:
             log, state = log + logs[state, action].item(), int(NEXT[state, action])
         actor_critic.actions = Forced(list(sequence))
-        dream = imagined(actor_critic, Grid(), start(), config)
-        loss, _, _ = actor_critic.losses(dream, 1)
+        trajectory = imagined(actor_critic, Grid(), start(), config)
+        loss, _, _ = actor_critic.losses(trajectory, 1)
         for sum_, grad in zip(total, torch.autograd.grad(loss, parameters), strict=True):
             sum_ += math.exp(log) * grad
     return total
@@ -184,17 +184,17 @@ def test_long_term_entropy_blames_the_way_there_through_the_dynamics_too() -> No
         horizon=3, lambda_=1.0, reinforce_mix=0.0, entropy=0.7, long_term_entropy=True
     )
     torch.manual_seed(0)
-    dream = imagined(actor_critic, Grid(), start(6), config)
-    loss, _, _ = actor_critic.losses(dream, 1)
+    trajectory = imagined(actor_critic, Grid(), start(6), config)
+    loss, _, _ = actor_critic.losses(trajectory, 1)
     fixed = {name: weight.detach() for name, weight in actor_critic.actor.named_parameters()}
-    logs = torch.log_softmax(functional_call(actor_critic.actor, fixed, dream.grad_feat), -1)
-    reward = dream.reward - 0.7 * (logs.exp() * logs).sum(-1)
-    discount = dream.discount
-    V2 = reward[:, 2] + discount[:, 2] * dream.next_value[:, 2]
+    logs = torch.log_softmax(functional_call(actor_critic.actor, fixed, trajectory.grad_feat), -1)
+    reward = trajectory.reward - 0.7 * (logs.exp() * logs).sum(-1)
+    discount = trajectory.discount
+    V2 = reward[:, 2] + discount[:, 2] * trajectory.next_value[:, 2]
     V1 = reward[:, 1] + discount[:, 1] * V2
     V0 = reward[:, 0] + discount[:, 0] * V1
-    weight = step_weights(dream.discount.detach())
-    logs = torch.log_softmax(dream.dist_params, -1)
+    weight = step_weights(trajectory.discount.detach())
+    logs = torch.log_softmax(trajectory.dist_params, -1)
     own = -0.7 * (logs.exp() * logs).sum(-1)
     by_hand = -(weight * (torch.stack([V0, V1, V2], 1) + own)).mean()
     torch.testing.assert_close(loss, by_hand)
@@ -230,8 +230,8 @@ def test_sampled_gradients_average_to_the_exact_one() -> None:
     exact = torch.cat([g.ravel() for g in expected_gradient(actor_critic, config)])
     actor_critic.actions = Categorical([2])
     torch.manual_seed(1)
-    dream = imagined(actor_critic, Grid(), start(40_000), config)
-    loss, _, _ = actor_critic.losses(dream, 1)
+    trajectory = imagined(actor_critic, Grid(), start(40_000), config)
+    loss, _, _ = actor_critic.losses(trajectory, 1)
     parts = torch.autograd.grad(loss, list(actor_critic.actor.parameters()))
     found = torch.cat([g.ravel() for g in parts])
     assert (found - exact).norm() < 0.03 * exact.norm()
@@ -239,21 +239,21 @@ def test_sampled_gradients_average_to_the_exact_one() -> None:
 
 @pytest.mark.parametrize("rho", [0.0, 0.3])
 def test_backpropagation_and_the_mix(rho) -> None:
-    """ρ·Reinforce + (1−ρ)·dynamics, each worked out apart from the same dream."""
+    """ρ·Reinforce + (1−ρ)·dynamics, each worked out apart from the same trajectory."""
     torch.manual_seed(0)
     actor_critic = make_actor_critic()
     config = ActorCriticConfig(horizon=3, reinforce_mix=rho, entropy=0.1)
-    dream = imagined(actor_critic, Grid(), start(6), config)
-    loss, _, _ = actor_critic.losses(dream, 1)
-    r, d, v = (x.unbind(1) for x in (dream.reward, dream.discount, dream.next_value))
+    trajectory = imagined(actor_critic, Grid(), start(6), config)
+    loss, _, _ = actor_critic.losses(trajectory, 1)
+    r, d, v = (x.unbind(1) for x in (trajectory.reward, trajectory.discount, trajectory.next_value))
     V2 = r[2] + d[2] * v[2]
     V1 = r[1] + d[1] * (0.05 * v[1] + 0.95 * V2)
     V0 = r[0] + d[0] * (0.05 * v[0] + 0.95 * V1)
     target = torch.stack([V0, V1, V2], 1)
     weight = torch.stack([torch.ones(6), d[0], d[0] * d[1]], 1)
-    logs = torch.log_softmax(dream.dist_params, -1)
-    log_prob = (logs * dream.action.detach()).sum(-1)
-    reinforce = log_prob * (target - dream.value).detach()
+    logs = torch.log_softmax(trajectory.dist_params, -1)
+    log_prob = (logs * trajectory.action.detach()).sum(-1)
+    reinforce = log_prob * (target - trajectory.value).detach()
     entropy = -(logs.exp() * logs).sum(-1)
     by_hand = -(weight.detach() * (rho * reinforce + (1 - rho) * target + 0.1 * entropy)).mean()
     parameters = list(actor_critic.actor.parameters())
@@ -267,16 +267,16 @@ def test_backpropagation_and_the_mix(rho) -> None:
 def test_the_critic_learns_the_weighted_targets() -> None:
     actor_critic = make_actor_critic()
     config = ActorCriticConfig(horizon=3)
-    dream = imagined(actor_critic, Grid(), start(6), config)
-    _, loss, metrics = actor_critic.losses(dream, 1)
-    weight = step_weights(dream.discount)
+    trajectory = imagined(actor_critic, Grid(), start(6), config)
+    _, loss, metrics = actor_critic.losses(trajectory, 1)
+    weight = step_weights(trajectory.discount)
     V = torch.tensor(0.0)
     total = torch.tensor(0.0)
     for t in reversed(range(3)):
-        next_value = dream.next_value[:, t]
+        next_value = trajectory.next_value[:, t]
         next_value = next_value if t == 2 else 0.05 * next_value + 0.95 * V
-        V = dream.reward[:, t] + dream.discount[:, t] * next_value
-        total = total + (weight[:, t] * (dream.value[:, t] - V) ** 2 / 2).sum()
+        V = trajectory.reward[:, t] + trajectory.discount[:, t] * next_value
+        total = total + (weight[:, t] * (trajectory.value[:, t] - V) ** 2 / 2).sum()
     torch.testing.assert_close(loss, total / 18)
     assert metrics["loss/critic"].item() == pytest.approx(loss.item())
     parameters = list(actor_critic.actor.parameters())
@@ -346,8 +346,8 @@ def test_the_actor_finds_the_way(discrete, rho) -> None:
             actor_critic.update_target()
         deter = torch.rand(128, 1) * 2 - 0.8
         starts = StartStates(State(deter, deter[:, :0], deter[:, :0]), torch.full((128,), 0.9))
-        dream = imagined(actor_critic, world, starts, config)
-        for learner, loss in zip(learners, actor_critic.losses(dream, 1)[:2], strict=True):
+        trajectory = imagined(actor_critic, world, starts, config)
+        for learner, loss in zip(learners, actor_critic.losses(trajectory, 1)[:2], strict=True):
             learner.zero_grad()
             loss.backward()
             learner.step()
@@ -358,23 +358,23 @@ def test_the_actor_finds_the_way(discrete, rho) -> None:
     assert torch.equal(torch.sign(moved), torch.sign(world.target - places))
 
 
-def test_a_dream_can_be_judged_by_other_rewards() -> None:
+def test_losses_accept_other_rewards() -> None:
     """As a penalty for what the model does not know needs it."""
     actor_critic = make_actor_critic()
     config = ActorCriticConfig(horizon=3)
     torch.manual_seed(0)
-    dream = imagined(actor_critic, Grid(), start(6), config)
-    penalty = torch.rand_like(dream.reward)  # (N, H)
-    *losses, before = actor_critic.losses(dream, 1)
-    *others, after = actor_critic.losses(dream, 1, dream.reward - penalty)
-    # What is learned is what a dream with these rewards of its own would teach …
-    wanted = actor_critic.losses(dream._replace(reward=dream.reward - penalty), 1)
+    trajectory = imagined(actor_critic, Grid(), start(6), config)
+    penalty = torch.rand_like(trajectory.reward)  # (N, H)
+    *losses, before = actor_critic.losses(trajectory, 1)
+    *others, after = actor_critic.losses(trajectory, 1, trajectory.reward - penalty)
+    # What is learned is what a trajectory with these rewards of its own would teach …
+    wanted = actor_critic.losses(trajectory._replace(reward=trajectory.reward - penalty), 1)
     for loss, other, exact in zip(losses, others, wanted[:2], strict=True):
         torch.testing.assert_close(other, exact)
         assert not torch.isclose(other, loss)
-    fall = lambda_targets(penalty, dream.discount, torch.zeros_like(penalty), config.lambda_)
+    fall = lambda_targets(penalty, trajectory.discount, torch.zeros_like(penalty), config.lambda_)
     torch.testing.assert_close(after["critic/target"], before["critic/target"] - fall.mean())
     assert after["critic/target"] < before["critic/target"]
-    # … and what is reported of the dream is what the model has said.
+    # … and what is reported of the trajectory is what the model has said.
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {"loss/actor", "loss/critic", "actor/advantage", "critic/target"}

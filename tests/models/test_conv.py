@@ -1,4 +1,4 @@
-"""Encoders take frames a piece at a time, and nobody can tell."""
+"""Encoders that take frames in chunks give the same embeddings and gradients."""
 
 from __future__ import annotations
 

@@ -124,24 +124,24 @@ def test_steps_lead_neither_into_padding_nor_from_one_episode_to_the_next() -> N
 # --- whose fault it is ---
 
 
-def a_dream(reward: Tensor, discount: Tensor) -> Trajectory:
+def a_trajectory(reward: Tensor, discount: Tensor) -> Trajectory:
     nothing = dict.fromkeys(Trajectory._fields, torch.zeros_like(reward))
     return Trajectory(**nothing | {"reward": reward, "discount": discount})
 
 
 def test_a_step_is_charged_to_the_action_that_takes_it() -> None:
     """Three steps: rewards 1, 2, 3, discounts 0.9, 0.5 and 0, disagreement 0.1, 0.2, 0.4."""
-    dream = a_dream(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0.9, 0.5, 0.0]]))
+    trajectory = a_trajectory(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0.9, 0.5, 0.0]]))
     uncertainty = torch.tensor([[0.1, 0.2, 0.4]])
-    reward = penalized(dream, uncertainty, 10.0)
+    reward = penalized(trajectory, uncertainty, 10.0)
     assert reward.ravel().tolist() == pytest.approx([1 - 0.9, 2 - 0.5 * 2, 3.0])
     next_value = torch.tensor([[7.0, 5.0, 100.0]])
-    targets = lambda_targets(reward, dream.discount, next_value, 0.5).ravel().tolist()
+    targets = lambda_targets(reward, trajectory.discount, next_value, 0.5).ravel().tolist()
     V2 = 3.0  # nothing comes after an end, whatever members would say of it
     V1 = (2 - 1.0) + 0.5 * (0.5 * 5 + 0.5 * V2)
     V0 = (1 - 0.9) + 0.9 * (0.5 * 7 + 0.5 * V1)
     assert targets == pytest.approx([V0, V1, V2])
-    assert novelty(dream, uncertainty).ravel().tolist() == pytest.approx([0.09, 0.1, 0.0])
+    assert novelty(trajectory, uncertainty).ravel().tolist() == pytest.approx([0.09, 0.1, 0.0])
 
 
 # A world of three states and two actions: NEXT[s][a], and what the members think of each step.
@@ -205,9 +205,11 @@ def test_the_gradient_is_that_of_the_return_less_what_its_steps_cost(penalty) ->
         actor_critic.actions = Forced(sequence)
         at = torch.eye(3).double()[:1]
         starts = StartStates(State(at, at[:, :0], at[:, :0]), DISCOUNT[:1])
-        dream = imagine(Known(), actor_critic, starts, H, backprop_dynamics=False)
-        uncertainty = torch.einsum("nhs,nha,sa->nh", dream.grad_feat, dream.action, UNCERTAINTY)
-        loss, _, _ = actor_critic.losses(dream, 1, penalized(dream, uncertainty, penalty))
+        trajectory = imagine(Known(), actor_critic, starts, H, backprop_dynamics=False)
+        uncertainty = torch.einsum(
+            "nhs,nha,sa->nh", trajectory.grad_feat, trajectory.action, UNCERTAINTY
+        )
+        loss, _, _ = actor_critic.losses(trajectory, 1, penalized(trajectory, uncertainty, penalty))
         for sum_, grad in zip(found, torch.autograd.grad(loss, weights), strict=True):
             sum_ -= H * math.exp(log) * grad
 
@@ -225,7 +227,7 @@ def test_the_gradient_is_that_of_the_return_less_what_its_steps_cost(penalty) ->
         assert theirs.abs().sum() > 0
 
 
-# --- in dreams ---
+# --- in imagination ---
 
 
 def make_world(
@@ -248,11 +250,11 @@ def make_world(
 @pytest.mark.parametrize("rho", [1.0, 0.0])
 def test_imagined_steps_are_judged_with_the_action_chosen_there(latent, rho) -> None:
     world, actor_critic, starts, ensemble = make_world(latent, Categorical([3]))
-    dream = imagine(world, actor_critic, starts, 4, backprop_dynamics=rho < 1)
-    uncertainty = ensemble.uncertainty(dream)
+    trajectory = imagine(world, actor_critic, starts, 4, backprop_dynamics=rho < 1)
+    uncertainty = ensemble.uncertainty(trajectory)
     assert uncertainty.shape == (5, 4)
     for t in range(4):
-        stats = ensemble(dream.feat[:, t], dream.action[:, t])
+        stats = ensemble(trajectory.feat[:, t], trajectory.action[:, t])
         torch.testing.assert_close(uncertainty[:, t], disagreement(world.rssm.latent, stats))
     assert uncertainty.requires_grad == (rho < 1)
 
@@ -260,17 +262,17 @@ def test_imagined_steps_are_judged_with_the_action_chosen_there(latent, rho) -> 
 @pytest.mark.parametrize("actions", [Categorical([3]), TruncatedNormal(2)], ids=["one", "numbers"])
 def test_with_backpropagation_it_moves_actions_and_not_the_members(actions) -> None:
     world, actor_critic, starts, ensemble = make_world("categorical", actions)
-    chosen: list[Tensor] = []  # one by one: in a dream they are a copy, which leads nowhere
+    chosen: list[Tensor] = []  # one by one: in a trajectory they are a copy, which leads nowhere
     draw = actor_critic.actions.sample
     actor_critic.actions.sample = lambda stats: chosen.append(draw(stats)) or chosen[-1]
-    dream = imagine(world, actor_critic, starts, 3, backprop_dynamics=True)
-    uncertainty = ensemble.uncertainty(dream)
+    trajectory = imagine(world, actor_critic, starts, 3, backprop_dynamics=True)
+    uncertainty = ensemble.uncertainty(trajectory)
     grads = torch.autograd.grad(
         uncertainty[:, 1].sum(), chosen, retain_graph=True, allow_unused=True
     )
     moved = [grad is not None and bool(grad.any()) for grad in grads]
     assert moved == [True, True, False]  # what led there, the step itself, what was done later
-    penalized(dream, uncertainty, 2.0).sum().backward()
+    penalized(trajectory, uncertainty, 2.0).sum().backward()
     assert all(w.grad is not None and w.grad.any() for w in actor_critic.actor.parameters())
     assert all(w.grad is None for w in [*ensemble.parameters(), *world.parameters()])
     assert all(w.requires_grad for w in ensemble.parameters())  # they learn on
@@ -354,11 +356,13 @@ def test_a_penalty_keeps_actors_from_what_was_never_tried(penalty, rho) -> None:
             actor_critic.update_target()
         deter = 2 * torch.rand(64, 4) - 1
         starts = StartStates(State(deter, deter[:, :0], deter[:, :0]), torch.full((64,), 0.9))
-        dream = imagine(Promising(), actor_critic, starts, 3, backprop_dynamics=rho < 1)
-        reward = penalized(dream, ensemble.uncertainty(dream), penalty)
-        for learner, loss in zip(learners, actor_critic.losses(dream, 1, reward)[:2], strict=True):
+        trajectory = imagine(Promising(), actor_critic, starts, 3, backprop_dynamics=rho < 1)
+        reward = penalized(trajectory, ensemble.uncertainty(trajectory), penalty)
+        for learner, loss in zip(
+            learners, actor_critic.losses(trajectory, 1, reward)[:2], strict=True
+        ):
             learner.zero_grad()
             loss.backward()
             learner.step()
-    share = dream.action[..., 2].mean().item()
+    share = trajectory.action[..., 2].mean().item()
     assert share < 0.05 if penalty else share > 0.9

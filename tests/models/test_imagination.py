@@ -45,22 +45,26 @@ def test_every_field_belongs_to_the_state_that_it_says(latent, backprop_dynamics
     world = make_world(DISCRETE, **{"rssm.latent": latent})
     actor_critic, starts = make_actor_critic(world, DISCRETE), make_starts(world)
     H, N = 4, 5
-    dream = imagine(world, actor_critic, starts, H, backprop_dynamics=backprop_dynamics)
-    assert dream.feat.shape == (N, H + 1, world.rssm.feat_size)
-    assert dream.action.shape == dream.dist_params.shape == (N, H, 3)
-    torch.testing.assert_close(dream.feat[:, 0], starts.state.feat)
-    torch.testing.assert_close(dream.dist_params, actor_critic.actor(dream.feat[:, :-1]))
-    torch.testing.assert_close(dream.reward, world.reward(dream.feat[:, :-1]))
-    torch.testing.assert_close(dream.discount[:, 1:], world.discount(dream.feat[:, 1:-1]))
-    torch.testing.assert_close(dream.discount[:, 0], starts.discount)
-    torch.testing.assert_close(dream.value, actor_critic.critic(dream.feat[:, :-1]).squeeze(-1))
+    trajectory = imagine(world, actor_critic, starts, H, backprop_dynamics=backprop_dynamics)
+    assert trajectory.feat.shape == (N, H + 1, world.rssm.feat_size)
+    assert trajectory.action.shape == trajectory.dist_params.shape == (N, H, 3)
+    torch.testing.assert_close(trajectory.feat[:, 0], starts.state.feat)
+    torch.testing.assert_close(trajectory.dist_params, actor_critic.actor(trajectory.feat[:, :-1]))
+    torch.testing.assert_close(trajectory.reward, world.reward(trajectory.feat[:, :-1]))
+    torch.testing.assert_close(trajectory.discount[:, 1:], world.discount(trajectory.feat[:, 1:-1]))
+    torch.testing.assert_close(trajectory.discount[:, 0], starts.discount)
     torch.testing.assert_close(
-        dream.next_value, actor_critic.target_critic(dream.feat[:, 1:]).squeeze(-1)
+        trajectory.value, actor_critic.critic(trajectory.feat[:, :-1]).squeeze(-1)
+    )
+    torch.testing.assert_close(
+        trajectory.next_value, actor_critic.target_critic(trajectory.feat[:, 1:]).squeeze(-1)
     )
     # Action t is what led from state t to state t+1.
     D = world.rssm.config.deter
-    deter, stoch = dream.feat[..., :D], dream.feat[..., D:]
-    moved = world.rssm.advance(deter[:, :-1], stoch[:, :-1], world.rssm.from_action(dream.action))
+    deter, stoch = trajectory.feat[..., :D], trajectory.feat[..., D:]
+    moved = world.rssm.advance(
+        deter[:, :-1], stoch[:, :-1], world.rssm.from_action(trajectory.action)
+    )
     torch.testing.assert_close(deter[:, 1:], moved)
 
 
@@ -68,8 +72,8 @@ def test_every_field_belongs_to_the_state_that_it_says(latent, backprop_dynamics
 def test_gradients_through_the_dynamics_reach_the_actor_and_nothing_else(actions) -> None:
     world = make_world(actions)
     actor_critic, starts = make_actor_critic(world, actions), make_starts(world)
-    dream = imagine(world, actor_critic, starts, 4, backprop_dynamics=True)
-    for part in (dream.reward[:, 1:], dream.discount[:, 2:], dream.next_value):
+    trajectory = imagine(world, actor_critic, starts, 4, backprop_dynamics=True)
+    for part in (trajectory.reward[:, 1:], trajectory.discount[:, 2:], trajectory.next_value):
         for parameter in actor_critic.actor.parameters():
             parameter.grad = None
         part.sum().backward(retain_graph=True)
@@ -80,7 +84,7 @@ def test_gradients_through_the_dynamics_reach_the_actor_and_nothing_else(actions
     assert all(p.requires_grad for p in world.parameters())  # they can learn again afterwards
     # The critic learns about states; it does not move them.
     weights = list(actor_critic.actor.parameters())
-    by_actor = torch.autograd.grad(dream.value.sum(), weights, allow_unused=True)
+    by_actor = torch.autograd.grad(trajectory.value.sum(), weights, allow_unused=True)
     assert by_actor == (None,) * len(weights)
 
 
@@ -89,10 +93,12 @@ def test_no_gradient_passes_through_what_the_actor_sees() -> None:
     actions = TruncatedNormal(2)
     world = make_world(actions)
     actor_critic, starts = make_actor_critic(world, actions), make_starts(world)
-    dream = imagine(world, actor_critic, starts, 3, backprop_dynamics=True)
+    trajectory = imagine(world, actor_critic, starts, 3, backprop_dynamics=True)
     weights = list(actor_critic.actor.parameters())
-    ours = torch.autograd.grad(dream.dist_params.square().sum(), weights)
-    theirs = torch.autograd.grad(actor_critic.actor(dream.feat[:, :-1]).square().sum(), weights)
+    ours = torch.autograd.grad(trajectory.dist_params.square().sum(), weights)
+    theirs = torch.autograd.grad(
+        actor_critic.actor(trajectory.feat[:, :-1]).square().sum(), weights
+    )
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b)
 
@@ -101,10 +107,12 @@ def test_no_gradient_passes_through_what_the_actor_sees() -> None:
 def test_with_reinforce_alone_nothing_is_recorded_through_the_dynamics(latent) -> None:
     world = make_world(DISCRETE, **{"rssm.latent": latent})
     actor_critic, starts = make_actor_critic(world, DISCRETE), make_starts(world)
-    dream = imagine(world, actor_critic, starts, 4, backprop_dynamics=False)
-    recorded = {name for name, x in zip(Trajectory._fields, dream, strict=True) if x.requires_grad}
+    trajectory = imagine(world, actor_critic, starts, 4, backprop_dynamics=False)
+    recorded = {
+        name for name, x in zip(Trajectory._fields, trajectory, strict=True) if x.requires_grad
+    }
     assert recorded == {"dist_params", "value"}
-    (dream.dist_params.sum() + dream.value.sum()).backward()
+    (trajectory.dist_params.sum() + trajectory.value.sum()).backward()
     assert all(p.grad is None for p in world.parameters())
     assert all(p.grad is None for p in actor_critic.target_critic.parameters())
 
@@ -112,8 +120,8 @@ def test_with_reinforce_alone_nothing_is_recorded_through_the_dynamics(latent) -
 def test_a_horizon_of_one_step() -> None:
     world = make_world(DISCRETE)
     actor_critic = make_actor_critic(world, DISCRETE)
-    dream = imagine(world, actor_critic, make_starts(world), 1, backprop_dynamics=False)
-    actor, critic, metrics = actor_critic.losses(dream, 1)
+    trajectory = imagine(world, actor_critic, make_starts(world), 1, backprop_dynamics=False)
+    actor, critic, metrics = actor_critic.losses(trajectory, 1)
     assert torch.isfinite(actor)
     assert torch.isfinite(critic)
     assert all(torch.isfinite(value) for value in metrics.values())

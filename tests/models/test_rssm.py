@@ -109,12 +109,12 @@ def test_imagination_goes_on_from_any_state_by_the_prior(rssm) -> None:
     post = rssm.observe(embed, action, first)
     start = post.at(-1)
     torch.manual_seed(3)
-    dream = rssm.imagine(start, action[:, :4])
-    assert dream.deter.shape == (3, 4, 6)
+    trajectory = rssm.imagine(start, action[:, :4])
+    assert trajectory.deter.shape == (3, 4, 6)
     torch.manual_seed(3)
     step = rssm.imagine_step(start, action[:, 0])
-    torch.testing.assert_close(dream.deter[:, 0], step.deter)
-    torch.testing.assert_close(dream.dist_params[:, 0], rssm.prior(step.deter))
+    torch.testing.assert_close(trajectory.deter[:, 0], step.deter)
+    torch.testing.assert_close(trajectory.dist_params[:, 0], rssm.prior(step.deter))
 
 
 def test_gradients_reach_back_through_time(rssm) -> None:

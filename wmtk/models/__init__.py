@@ -1,4 +1,4 @@
-"""The world model of DreamerV2: encoder, RSSM, decoder, heads and loss."""
+"""World model, actor and critic of DreamerV2, beside `kernels`, the same mathematics faster."""
 
 from importlib import import_module
 from pkgutil import iter_modules

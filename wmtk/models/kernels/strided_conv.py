@@ -1,8 +1,8 @@
-"""Convolutions of stride 2 that are faster on a CPU than torch's own at the shapes we need.
+"""Convolutions of stride 2 that are faster on a CPU than torch's own at the encoder's shapes.
 
-Each is equal to `F.conv2d` or `F.conv_transpose2d`, gradients included, and takes the same weights;
-docs/benchmarks.md has what each of them gains. Elsewhere than on a CPU they are torch's own. Images
-are (N, H, W, C) here, which is what the CPU kernels want and what the dataset holds.
+Each equals `F.conv2d` or `F.conv_transpose2d`, gradients included, and takes the same weights;
+docs/benchmarks.md has their gains. On other devices they call torch's own. Images are (N, H, W, C),
+the layout of the CPU kernels and of datasets.
 """
 
 from __future__ import annotations
@@ -130,19 +130,19 @@ class _Conv(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = _backward(grads[0], x, weight, False, ctx.needs_input_grad[0])
-        return None if of_x is None else _last(of_x), of_weight, of_bias
+        d_x, d_weight, d_bias = _backward(grads[0], x, weight, False, ctx.needs_input_grad[0])
+        return None if d_x is None else _last(d_x), d_weight, d_bias
 
 
 def _backward(
-    grad: Tensor, x: Tensor, weight: Tensor, transposed: bool, of_x: bool = True
+    grad: Tensor, x: Tensor, weight: Tensor, transposed: bool, d_x: bool = True
 ) -> tuple[Tensor | None, Tensor, Tensor]:
     """torch's own gradients of a convolution: of x, if it is asked for, of weight and of bias."""
-    found: tuple[Tensor | None, Tensor, Tensor] = torch.ops.aten.convolution_backward(
+    gradients: tuple[Tensor | None, Tensor, Tensor] = torch.ops.aten.convolution_backward(
         _first(grad), _first(x), weight, [grad.shape[-1]],
-        [STRIDE, STRIDE], [0, 0], [1, 1], transposed, [0, 0], 1, [of_x, True, True],
+        [STRIDE, STRIDE], [0, 0], [1, 1], transposed, [0, 0], 1, [d_x, True, True],
     )  # fmt: skip
-    return found
+    return gradients
 
 
 # --- patches ----------------------------------------------------------------------------------
@@ -188,12 +188,12 @@ class _PatchConv(torch.autograd.Function):
         k = weight.shape[-1]
         patches = patches_of(x, k)
         flat = weight.permute(2, 3, 1, 0).reshape(-1, len(weight))
-        of_weight = outer(patches.reshape(-1, len(flat)), grad)
-        of_weight = of_weight.reshape(k, k, -1, len(weight)).permute(3, 2, 0, 1)
-        of_x = None
+        d_weight = outer(patches.reshape(-1, len(flat)), grad)
+        d_weight = d_weight.reshape(k, k, -1, len(weight)).permute(3, 2, 0, 1)
+        d_x = None
         if ctx.needs_input_grad[0]:
-            of_x = sum_of_patches(product(grad, flat.t()).reshape(patches.shape))
-        return of_x, of_weight, grad.sum(0)
+            d_x = sum_of_patches(product(grad, flat.t()).reshape(patches.shape))
+        return d_x, d_weight, grad.sum(0)
 
 
 class _PatchTranspose(torch.autograd.Function):
@@ -217,13 +217,13 @@ class _PatchTranspose(torch.autograd.Function):
         k = weight.shape[-1]
         flat = weight.permute(0, 2, 3, 1).reshape(C, -1)
         summed = torch.promote_types(x.dtype, torch.float32)
-        of_x, of_weight = torch.empty_like(x), torch.zeros_like(flat, dtype=summed)
+        d_x, d_weight = torch.empty_like(x), torch.zeros_like(flat, dtype=summed)
         for piece in _pieces(N, h * w * flat.shape[1]):
             patches = patches_of(grad[piece], k).reshape(-1, flat.shape[1])
-            of_weight += outer(x[piece].reshape(-1, C), patches)
-            of_x[piece] = product(patches, flat.t()).reshape(-1, h, w, C)
-        of_weight = of_weight.to(weight).reshape(C, k, k, -1).permute(0, 3, 1, 2)
-        return of_x, of_weight, grad.sum((0, 1, 2))
+            d_weight += outer(x[piece].reshape(-1, C), patches)
+            d_x[piece] = product(patches, flat.t()).reshape(-1, h, w, C)
+        d_weight = d_weight.to(weight).reshape(C, k, k, -1).permute(0, 3, 1, 2)
+        return d_x, d_weight, grad.sum((0, 1, 2))
 
 
 # --- blocks -----------------------------------------------------------------------------------
@@ -251,9 +251,9 @@ class _BlockTranspose(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = _backward(grads[0], x, weight, True)
-        assert of_x is not None
-        return _last(of_x), of_weight, of_bias, None
+        d_x, d_weight, d_bias = _backward(grads[0], x, weight, True)
+        assert d_x is not None
+        return _last(d_x), d_weight, d_bias, None
 
 
 def _taps(kernel: int, block: int) -> Tensor:
