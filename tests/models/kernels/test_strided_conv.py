@@ -89,7 +89,7 @@ def test_the_switch_chooses_between_equals(size: int, transposed: bool) -> None:
     torch.manual_seed(0)
     conv = strided_conv.strided_conv_transpose if transposed else strided_conv.strided_conv
     layer = (torch.nn.ConvTranspose2d if transposed else torch.nn.Conv2d)(7, 7, 4, stride=2)
-    x, weight, bias = torch.randn(3, size, size, 7), layer.weight, layer.bias
+    x, weight, bias = torch.randn(3, size, size, 7), layer.weight.detach(), layer.bias.detach()
 
     def function(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         given = torch.nn.Module()
