@@ -161,20 +161,6 @@ class Canvas:
     def line(self, points: Sequence[tuple[float, float]], color: Color, thick: int = 1) -> None:
         self._draw.line(list(points), fill=color, width=thick, joint="curve")
 
-    def dashes(
-        self, points: Sequence[tuple[float, float]], color: Color, thick: int = 1, dash: int = 8
-    ) -> None:
-        """A line with gaps: as long as its dashes, wherever its corners are."""
-        if len(points) < 2:
-            return
-        x, y = np.array(points, np.float64).T
-        walked = np.concatenate([[0.0], np.hypot(np.diff(x), np.diff(y)).cumsum()])
-        for start in np.arange(0.0, walked[-1], 2 * dash):
-            end = min(start + dash, walked[-1])
-            at = [start, *walked[(walked > start) & (walked < end)], end]
-            corners = np.interp(at, walked, x).tolist(), np.interp(at, walked, y).tolist()
-            self.line(list(zip(*corners, strict=True)), color, thick)
-
     def text(self, x: int, y: int, text: str, *, color: Color = INK, size: int = TEXT) -> None:
         """One line of text, from its top left corner on."""
         self._draw.text((x, y), drawable(text), fill=color, font=_font(size))
