@@ -97,6 +97,7 @@ HINTED = re.compile(
     r"(?<![\w.=/-])(?<!--set )(?P<name>[a-z_]+(?:\.(?!zarr=)[a-z_]+)*)"
     r"=(?P<value>\[[^\]]*\]|'[^']*'|[\w+-]+(?:\.\w+)*)"
 )
+FUNCTIONS = re.compile(r"\bwmtk\.(train_model|train_policy|online|collect)\b")
 SECTIONS = ("model", "optimizer", "behavior", "data", "online", "logging")
 SHORTHANDS = {"behavior.explore=disagreement": "--explore disagreement"}
 
@@ -206,7 +207,8 @@ def _with_options(hint: str, command: str) -> str:
     """A hint for the command line instead of Python.
 
     Arguments become options that `command` has: `append=True` → `--append`, `steps=100` →
-    `--steps 100`. Settings become `--set`: `data.length=20` → `--set data.length=20`.
+    `--steps 100`. Settings become `--set`: `data.length=20` → `--set data.length=20`. Functions
+    become commands: `wmtk.train_model` → `wmtk train-model`.
     """
     root = load(command)
     commands = [root, *getattr(root, "commands", {}).values()]
@@ -224,6 +226,7 @@ def _with_options(hint: str, command: str) -> str:
             return flag
         return f"{flag}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"
 
+    hint = FUNCTIONS.sub(lambda match: f"wmtk {match[1].replace('_', '-')}", hint)
     return HINTED.sub(option, hint)
 
 

@@ -134,6 +134,7 @@ def test_a_former_option_is_refused_with_its_new_name(run_wmtk, words, new):
             "Train with behavior.explore=disagreement.",
             "Train with --explore disagreement.",
         ),
+        ("eval", "Resume it with wmtk.train_model.", "Resume it with wmtk train-model."),
         ("data", "Pass header_from='a b'.", "Pass --header-from 'a b'."),
     ],
 )

@@ -99,9 +99,10 @@ def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
         return None
     run = Run(out)
     if run.kind != kind:
+        function = run.kind if run.kind == "online" else f"train_{run.kind}"
         raise RunError(
             f"{out} is a {run.kind} run, not one of kind {kind}.",
-            "Resume it with the function or command that made it, or choose another path.",
+            f"Resume it with wmtk.{function}, or choose another path.",
         )
     return run
 
