@@ -149,4 +149,4 @@ def test_help_teaches(run_wmtk):
     told = run_wmtk("scores", "--help").stdout
     for word in ("Examples:", "Clipped Record Mean", "game,seed,score", "wmtk eval --json"):
         assert word in told
-    assert "Usage: wmtk scores [OPTIONS] [FILES]..." in told
+    assert "Usage: wmtk scores [OPTIONS] [[NAME=]FILE]..." in told

@@ -14,6 +14,3 @@ def require_packages(purpose: str) -> None:
             is_installed = False
         if not is_installed:
             raise MissingDependencyError(package, "train", purpose)
-
-
-require_packages("A trained model")

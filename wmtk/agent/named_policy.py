@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
+from wmtk.agent import require_packages
 from wmtk.collecting import CallablePolicy, Policy, RandomPolicy, find_policy
 from wmtk.datasets import Schema
 from wmtk.datasets.schema_match import require_fit
@@ -42,6 +43,7 @@ def agent_of(policy: PolicyLike, checkpoint: str, device: str) -> LoadedModel | 
     if _is_loaded(policy):
         return policy
     if isinstance(policy, str | os.PathLike) and is_run(policy):
+        require_packages("A trained policy")
         from wmtk.agent.device import choose_device
         from wmtk.agent.load import load
 
