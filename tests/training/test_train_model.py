@@ -30,6 +30,27 @@ def test_two_halves_are_the_whole_bit_for_bit(dataset, config, tmp_path) -> None
     assert whole.state == halves.state
 
 
+def test_a_small_model_is_trained_with_one_thread_and_leaves_the_others_alone(
+    dataset, config, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    threads: list[int] = []
+    try:
+        train(
+            dataset,
+            tmp_path / "run",
+            config,
+            2,
+            on_progress=lambda _: threads.append(torch.get_num_threads()),
+        )
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert threads == [1, 1]
+
+
 def test_evaluating_more_often_changes_nothing(dataset, config, tmp_path) -> None:
     often = train(dataset, tmp_path / "a", config.override({"logging.evaluate_every": 1}), 6)
     never = train(dataset, tmp_path / "b", config.override({"logging.evaluate_every": 99}), 6)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
+from wmtk.agent.device import tuned_threads
 from wmtk.datasets import Batch, Prefetcher, SequenceSampler
 from wmtk.datasets.storage import atomic
 from wmtk.errors import DivergedError, EnvironmentFailedError
@@ -167,10 +168,12 @@ class Loop:
         if self.step >= updates and not self._owes_test and self._data_source.is_complete:
             return
         log = MetricsLog(self._run.path, self.step if self._resumed else None)
+        data, cnn_depth = self._config.data, self._config.model.cnn_depth
         with (
-            atomic.translate_os_errors(self._run.path),
+            tuned_threads(data.batch_size * data.length, cnn_depth),
+            atomic.translate_os_errors(self._run.path),  # logs and images too need disk space
             closing(log),
-        ):  # logs and images too need disk space
+        ):
             if self._owes_test:
                 self._save(updates, best=self._evaluate(log, updates))
             if self.step < updates and not self._owes_test:
