@@ -80,7 +80,8 @@ def test_refusals_say_why_and_leave_nothing(reader: Any) -> None:
     assert len(refused) == 7
     for command, done in refused.items():
         assert done.returncode in (1, 2), command
-        lines = 4 if "Errand" in command else 3  # settings, error, what to do; one for each key
+        # Settings, no time limit, error, what to do; and one for each key.
+        lines = 5 if "Errand" in command else 4
         assert len(done.stderr.splitlines()) == lines, done.stderr
     assert not (reader.folder / "x.zarr").exists()
 
