@@ -1,4 +1,4 @@
-"""Pages of the manual as programs: their files are written, their commands run, in order."""
+"""Runs pages of the documentation: writes their files and runs their commands, in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBER = re.compile(r"-?\d[\d,.]*")
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: a file with the name of its first comment, or commands."""
+    """A fenced block: a file, named in its first comment, or commands."""
 
     language: str
     text: str
@@ -32,7 +32,7 @@ class Block:
         return found[1] if found else None
 
     def commands(self) -> Iterator[tuple[str, list[str]]]:
-        """Each command with the lines that are shown below it."""
+        """Each command with the lines of output below it."""
         for part in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]:
             command, *shown = part.splitlines()
             yield command, shown
@@ -43,13 +43,13 @@ def blocks(page: str) -> list[Block]:
 
 
 def plain(line: str) -> str:
-    """Without what differs from machine to machine: numbers, and the width of columns."""
+    """The line without numbers and column widths, which differ between machines."""
     return " ".join(NUMBER.sub("0", line).split())
 
 
 @dataclass
 class Reader:
-    """Somebody who pastes a page into an empty folder."""
+    """Runs the blocks of a page in an empty folder."""
 
     folder: Path
     ran: dict[str, subprocess.CompletedProcess[str]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Reader:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=900,  # patient, whatever the machine does besides
+            timeout=900,  # enough on a busy machine
             env=os.environ | {"PYTHONPATH": str(self.folder / "site"), "COLUMNS": "92"},
         )
         self.ran[command] = done
@@ -82,7 +82,7 @@ class Reader:
     def _arguments(self, command: str) -> list[str]:
         name, *rest = shlex.split(command)
         if name == "wmtk":
-            # Like the script, which does not see the current folder unless wmtk looks there.
+            # -P as in the installed script, which does not import from the current folder.
             return [sys.executable, "-P", "-m", "wmtk", *rest]
         if name == "python":
             return [sys.executable, *rest]
@@ -94,7 +94,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Reader]:
-    """A page, followed from its beginning to its end."""
+    """Runs a page from its beginning to its end."""
 
     def follow(page: str) -> Reader:
         reader = Reader(tmp_path_factory.mktemp("reader"))

@@ -1,4 +1,4 @@
-"""docs/collecting.md: its commands work, on tasks that take less time than those it shows."""
+"""docs/collecting.md: its commands work, with faster tasks in place of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "collecting.md"
 pytestmark = pytest.mark.slow
 for package in ("h5py", "minari"):
     pytest.importorskip(package)
-# Discrete and continuous, one color and three, as the page's own.
+# Discrete and continuous actions, one and three channels, as the tasks of the page.
 TASKS = {"atari_pong": "wmtk/Catch-v0", "dmc_cartpole_balance": "wmtk/Reach-v0"}
 
 

@@ -1,4 +1,4 @@
-"""docs/custom-environments.md: every file and command on it works as it says."""
+"""docs/custom-environments.md: its files and commands work as documented."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_dict_observation_becomes_arrays_by_key(reader: Any) -> None:
     }
     assert dataset.num_steps >= 500
     camera = dataset[0].obs["camera"]
-    assert (camera.reshape(-1, 3).max(axis=0) == 255).all()  # the pad and the drone are in sight
+    assert (camera.reshape(-1, 3).max(axis=0) == 255).all()  # the pad and the drone are visible
     windy = Dataset.open(reader.folder / "windy.zarr")
     assert windy.schema.obs["camera"].shape == (32, 32, 3)
     assert windy[0].provenance.env_kwargs["kwargs"] == {"wind": 0.05}

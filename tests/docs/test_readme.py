@@ -1,4 +1,4 @@
-"""README.md: what it shows under "Use" works as printed."""
+"""README.md: the commands and the code under "Use" work."""
 
 from __future__ import annotations
 
