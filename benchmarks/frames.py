@@ -51,7 +51,7 @@ def game_datasets(folder: Path, color: str, steps: int) -> dict[str, Path]:
 
 def _play(game: str, path: Path, color: str, steps: int) -> None:
     from wmtk.envs.atari import AtariEnv
-    from wmtk.envs.options import AtariOptions
+    from wmtk.envs.task_options import AtariOptions
 
     env = AtariEnv(game, AtariOptions(rgb=color == "rgb"))
     rng = np.random.default_rng(0)

@@ -136,7 +136,7 @@ def online(
     """
     process.reserve_stdout()
     from wmtk.agent.device import choose_device
-    from wmtk.envs.options import ENV_OPTIONS
+    from wmtk.envs.task_options import ENV_OPTIONS
     from wmtk.runs.run_directory import Run
     from wmtk.training.online.initialization import steps_of
     from wmtk.training.online.train import online as run

@@ -63,7 +63,7 @@ def warn_of_collapse(run: Run) -> None:
 
 def require_used(changes: Mapping[str, Any], sections: Sequence[str], command: str) -> None:
     """Refuse settings that `command` would accept and ignore, and options of environments."""
-    from wmtk.envs.options import ENV_OPTIONS
+    from wmtk.envs.task_options import ENV_OPTIONS
     from wmtk.runs.training_config import TrainingConfig
 
     used = ", ".join(f"{s}.*" if s not in SINGLE else s for s in sections)

@@ -14,7 +14,7 @@ from ale_py import roms  # noqa: E402
 
 from wmtk.envs import make_env, resolve  # noqa: E402
 from wmtk.envs.atari import AtariEnv, find_rom  # noqa: E402
-from wmtk.envs.options import AtariOptions  # noqa: E402
+from wmtk.envs.task_options import AtariOptions  # noqa: E402
 from wmtk.errors import TaskError  # noqa: E402
 
 # The games of the paper's table, as the published scores spell them.

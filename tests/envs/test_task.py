@@ -12,7 +12,7 @@ import pytest
 
 import wmtk.envs
 from wmtk.envs import gymnasium_env, known_tasks, make_env, resolve, task_of
-from wmtk.envs.options import did_you_mean
+from wmtk.envs.task_options import did_you_mean
 from wmtk.errors import (
     ConfigError,
     EnvCreationError,

@@ -42,7 +42,7 @@ def _minimal(env_id: str) -> tuple[str, ...]:
     """The actions of a game's minimal action set, as the emulator lists them."""
     try:
         from wmtk.envs.atari import AtariEnv, find_rom
-        from wmtk.envs.options import AtariOptions
+        from wmtk.envs.task_options import AtariOptions
 
         env = AtariEnv(find_rom(env_id), AtariOptions(full_action_space=False))
     except WmtkError:  # no emulator, or a game that it does not have

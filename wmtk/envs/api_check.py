@@ -16,7 +16,7 @@ FORMER_API = (
 
 
 class CheckApi(gym.Wrapper[Any, Any, Any, Any]):
-    """Raises EnvironmentApiError if `reset` or `step` break the rules of gymnasium.Env."""
+    """Raises EnvironmentApiError if `reset` or `step` violate the API of gymnasium.Env."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)

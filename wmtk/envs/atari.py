@@ -1,4 +1,4 @@
-"""Atari with the rules of the DreamerV2 paper, written directly on the emulator for speed."""
+"""Atari with the rules of the DreamerV2 paper, on ale-py's emulator interface for speed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from wmtk.area_resize import AreaScaler
-from wmtk.envs.options import AtariOptions, did_you_mean
+from wmtk.envs.task_options import AtariOptions, did_you_mean
 from wmtk.errors import MissingDependencyError, TaskError
 
 try:
@@ -21,14 +21,14 @@ except ImportError as error:
 
 Image = NDArray[np.uint8]
 
-# These have no single-player mode; ale-py registers no environment for them either.
+# Games without a single-player mode; ale-py registers no environments for them either.
 TWO_PLAYER = frozenset(["combat", "joust", "maze_craze", "warlords"])
-VIA = 84  # the paper down-scales 84 × 84 images
-POOLED = 2  # frames: objects that a game draws on every other frame only stay visible
+VIA = 84  # pixels: the paper first scales frames to 84 × 84
+POOLED = 2  # frames: the maximum shows objects that a game draws on every second frame only
 
 
 def games() -> list[str]:
-    """The ROM names that can be played, in snake case as ale-py spells them."""
+    """ROM names of all single-player games, in ale-py's snake case."""
     return sorted(set(roms.get_all_rom_ids()) - TWO_PLAYER)
 
 
@@ -43,7 +43,7 @@ def find_rom(task: str) -> str:
         if task not in by_id:
             raise TaskError(f"Unknown Atari task '{task}'.", did_you_mean(task, by_id))
         return by_id[task]
-    # ale-py writes `jamesbond`, the literature `james_bond`.
+    # ale-py writes `jamesbond`, the literature `james_bond`: compared without underscores.
     by_name = {rom.replace("_", ""): rom for rom in games()}
     name = task.removeprefix("atari_")
     if name.replace("_", "") not in by_name:
@@ -53,7 +53,7 @@ def find_rom(task: str) -> str:
 
 
 class AtariEnv(gym.Env[Image, np.int64]):
-    """One game. Observations are uint8 (size, size, 1), or 3 channels with `rgb`."""
+    """An Atari game. Observations are uint8 (size, size, 1), or (size, size, 3) with `rgb`."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (gymnasium's)
 
@@ -63,10 +63,12 @@ class AtariEnv(gym.Env[Image, np.int64]):
         self.rom = rom
         self.options = options = options or AtariOptions()
         self.render_mode = render_mode
-        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # before: it prints a banner
+        # Set before the first ALEInterface, whose construction prints a banner otherwise.
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         self.ale = ale_py.ALEInterface()
         self.ale.setFloat("repeat_action_probability", options.sticky)
-        # The limit is counted here, after the no-ops, so that it falls on whole agent steps.
+        # 0 disables the emulator's limit. `step` counts frames after the no-ops instead, so that
+        # the limit coincides with an agent step.
         self.ale.setInt("max_num_frames_per_episode", 0)
         self._loaded = False
         if options.full_action_space:
@@ -82,7 +84,7 @@ class AtariEnv(gym.Env[Image, np.int64]):
         self._over = True
 
     def _load(self, seed: int | None) -> None:
-        """Load the ROM, which takes 0.1 s; the emulator's generator is seeded only by this."""
+        """Load the ROM, which takes 0.1 s. The emulator's generator is seeded only by loading."""
         if seed is not None:
             self.ale.setInt("random_seed", seed)
         path = roms.get_rom_path(self.rom)
@@ -100,7 +102,7 @@ class AtariEnv(gym.Env[Image, np.int64]):
     ) -> tuple[Image, dict[str, Any]]:
         super().reset(seed=seed)
         if seed is not None or not self._loaded:
-            # The same seed gives the same game: sticky actions are drawn inside the emulator.
+            # The emulator draws the sticky actions: a seed makes them reproducible.
             self._load(int(self.np_random.integers(1, 2**31)))
         self.ale.reset_game()
         noop_max = self.options.noop_max
@@ -118,8 +120,8 @@ class AtariEnv(gym.Env[Image, np.int64]):
         ale, repeat = self.ale, self.options.repeat
         key = self.actions[action]
         previous, last = self._screens
-        # The emulator ignores actions after game over: the last screen then simply stays, and the
-        # observation never mixes in a screen of the step before.
+        # After game over the emulator ignores actions and keeps the last screen, so both screens
+        # are of this step even if the game ends before the last repeat.
         reward = 0
         for frame in range(1, repeat + 1):
             reward += ale.act(key)

@@ -1,7 +1,8 @@
-"""What can be reached in wmtk/Catch-v0: exact returns and the best policy, by dynamic programming.
+"""Exact returns and the optimal policy of wmtk/Catch-v0, by dynamic programming.
 
-Two balls meet only through the paddle's position, so the value of a ball is a table over
-(time, ball, drift, paddle) that ends in the value of the next ball, a table over the paddle.
+One ball affects the next only through the paddle's position. The values of each ball are therefore
+a table over (time, ball position, drift, paddle), computed backward from the last ball; the values
+at its landing include those of the next ball, a table over the paddle.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from wmtk.envs.catch import (
 
 Floats = NDArray[np.float64]
 
+# Numbers of ball positions, drifts (velocities) and paddle positions.
 X, V, P = BALL_RANGE + 1, 2 * MAX_DRIFT + 1, PADDLE_RANGE + 1
 
 
@@ -32,7 +34,7 @@ class Solution:
     """Expected return from the start, and the value of each action in each state.
 
     `values` has shape (BALLS, FALL + 1, X, V, P, 3), indexed by ball number, time, left edge of
-    the ball, drift + MAX_DRIFT, left edge of the paddle.
+    the ball, drift + MAX_DRIFT, left edge of the paddle, action.
     """
 
     expected_return: float
@@ -43,20 +45,20 @@ class Solution:
 
 
 def solve(random: bool = False) -> Solution:
-    """The optimal policy, or with `random` the uniformly random one."""
+    """Solve for the optimal policy, or evaluate the uniformly random one with `random`."""
     values = np.zeros((BALLS, FALL + 1, X, V, P, 3), np.float32)
-    later = np.zeros((X, P))  # value of a landed ball: what the balls after it are worth
+    later = np.zeros((X, P))  # value of the following balls, after a ball has landed
     spawned = np.zeros(P)
     for ball in reversed(range(BALLS)):
         landed = np.where(caught(np.arange(X)[:, None], np.arange(P)[None]), 1.0, -1.0) + later
-        state = np.repeat(landed[:, None], V, 1)  # (X, V, P), the value on arriving
+        state = np.repeat(landed[:, None], V, 1)  # (X, V, P), values of the states at `time + 1`
         for time in reversed(range(FALL)):
             after = _expected_fall(state, 1.0 if time == 0 else DRIFT_CHANGE)
             actions = np.stack([after[..., _moved(action)] for action in range(3)], -1)
             values[ball, time] = actions
             state = actions.mean(-1) if random else actions.max(-1)
-        # A new ball is as likely at each place; its drift counts for nothing at time 0. The step
-        # that shows it moves the paddle too.
+        # A new ball is uniform over positions; its drift has no effect at time 0. The paddle moves
+        # in the step in which the ball appears, too.
         spawned = state[:, MAX_DRIFT].mean(0)  # (P,)
         if ball:
             actions = np.stack([spawned[_moved(action)] for action in range(3)], -1)  # (P, 3)
@@ -66,12 +68,15 @@ def solve(random: bool = False) -> Solution:
 
 
 def _moved(action: int) -> NDArray[np.int64]:
-    """Where the paddle is after `action`, for each place where it can be."""
+    """The paddle position after `action`, for each position before it: (P,)."""
     return np.clip(np.arange(P) + PADDLE_SPEED * (action - 1), 0, PADDLE_RANGE)
 
 
 def _expected_fall(state: Floats, change: float) -> Floats:
-    """The mean of `state` (X, V, P) after a fall, for each state before it."""
+    """Expected values one fall earlier: (X, V, P) from `state` (X, V, P).
+
+    `change` is the probability that the drift is resampled.
+    """
     moved = np.empty_like(state)
     for x in range(X):
         for v in range(V):

@@ -1,4 +1,4 @@
-"""The DeepMind Control Suite, from pixels or from the task's own observations."""
+"""The DeepMind Control Suite, with observations of pixels, of the state, or of both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from wmtk.envs.options import DmcOptions, did_you_mean
 from wmtk.envs.rendering import HINT, choose_backend, require_backend
+from wmtk.envs.task_options import DmcOptions, did_you_mean
 from wmtk.errors import MissingDependencyError, RenderingError, TaskError
 
 BACKEND = choose_backend()
@@ -53,10 +53,10 @@ def camera(domain: str, options: DmcOptions) -> int:
 
 
 def _load(domain: str, task: str) -> Any:
-    """The suite's environment without its time limit: ours may be longer."""
+    """The suite's environment without its time limit: `time_limit` may exceed it."""
     logger = logging.getLogger("absl")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # MuJoCo warns about the suite's own files: not the user's
+    logger.setLevel(logging.ERROR)  # hides MuJoCo's warnings about the suite's own model files
     try:
         return suite.load(domain, task, task_kwargs={"time_limit": float("inf")})
     finally:
@@ -64,7 +64,7 @@ def _load(domain: str, task: str) -> Any:
 
 
 class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
-    """One task. Actions lie in [−1, 1]; rewards are summed over the repeats of an action.
+    """A task of the suite. Actions lie in [−1, 1]; rewards are summed over action repeats.
 
     Observations: obs="pixels" is the image alone, uint8 (size, size, 3); obs="state" is a dict of
     the task's arrays as float32; obs="both" is that dict with the key "image" added.
@@ -91,7 +91,7 @@ class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
             raise TaskError(message, f"Its cameras are 0 to {cameras - 1}.")
         self._size_buffers()
         spec = self._env.action_spec()
-        # lqr has no bounds (±1e10 by the suite's convention): its actions stay as they are.
+        # Unbounded actions (±1e10 by the suite's convention, as in lqr) are not scaled.
         bounded = np.abs([spec.minimum, spec.maximum]).max(0) < 1e9
         self._low = np.where(bounded, spec.minimum, -1.0)
         self._high = np.where(bounded, spec.maximum, 1.0)
@@ -100,7 +100,7 @@ class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
         self._steps = 0
 
     def _size_buffers(self) -> None:
-        """Shrink the off-screen buffer from 640 × 480: same picture, faster without a GPU."""
+        """Shrink the off-screen buffer from 640 × 480: faster without a GPU, with equal images."""
         visual = self._env.physics.model.vis
         visual.global_.offwidth = visual.global_.offheight = self.options.size
         if self.options.shadow_size is not None:
@@ -137,7 +137,7 @@ class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
             time_step = self._env.step(scaled)
             reward += time_step.reward or 0.0
             self._steps += 1
-            # The suite marks a true end by discount 0; any other end is a limit of time.
+            # In the suite, discount 0 marks a terminal state; any other end is a time limit.
             terminated = time_step.last() and time_step.discount == 0
             truncated = not terminated and (
                 time_step.last() or self._steps >= self.options.time_limit
@@ -164,5 +164,5 @@ class DmcEnv(gym.Env[Observation, NDArray[np.float32]]):
         return self._draw() if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Free the OpenGL context; some backends complain at exit when it is left to them."""
+        """Free the OpenGL context; some backends print errors at exit otherwise."""
         self._env.close()

@@ -1,4 +1,4 @@
-"""Pictures of the embedded environments: soft-edged discs drawn once, then only copied."""
+"""Images of Catch and Reach: soft-edged discs, rasterized once and then copied."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Image = NDArray[np.uint8]
 
 SIZE = 64
-PHASES = 4  # sub-pixel positions per axis: motion slower than a pixel a step stays visible
+PHASES = 4  # sub-pixel positions per axis, so that motion below one pixel per step is visible
 SAMPLES = 8  # per pixel and axis, for the soft edge
 
 
@@ -28,6 +28,6 @@ def disc(diameter: int, brightness: int, phase_x: int = 0, phase_y: int = 0) -> 
 
 
 def enlarge(image: Image, factor: int = 4) -> Image:
-    """RGB for people: (H, W, 1 or 3) to (factor H, factor W, 3) without smoothing."""
+    """Enlarge (H, W, 1 or 3) to RGB (factor·H, factor·W, 3) for display, without smoothing."""
     rgb = np.broadcast_to(image, (*image.shape[:2], 3))
     return rgb.repeat(factor, 0).repeat(factor, 1)

@@ -18,7 +18,7 @@ import gymnasium as gym
 from gymnasium.wrappers import AddRenderObservation, TimeLimit
 
 from wmtk.envs.api_check import FORMER_API, check_api
-from wmtk.envs.options import GymnasiumOptions, did_you_mean
+from wmtk.envs.task_options import GymnasiumOptions, did_you_mean
 from wmtk.envs.wrappers import RepeatAction, ResizeImages, resized
 from wmtk.errors import FOREIGN, EnvCreationError, TaskError
 
@@ -39,9 +39,9 @@ def registered(task: str) -> bool:
 
 
 def from_installed_package(task: str) -> bool:
-    """Whether an id is of gymnasium, of wmtk, or of an installed plugin of gymnasium.
+    """Whether an id is registered by gymnasium, wmtk, or an installed plugin of gymnasium.
 
-    Ids that were registered by other imports are not.
+    False for ids that other imports have registered.
     """
     top = home(gym.spec(task)).partition(".")[0]
     if top in {"gymnasium", "wmtk"}:
@@ -51,13 +51,13 @@ def from_installed_package(task: str) -> bool:
 
 
 def named_by_installed_package(task: str) -> bool:
-    """Whether the package of an entry point is installed, not only in the current folder."""
+    """Whether the package of an entry point is installed outside of the current folder."""
     point = entry_point(task)
     return point is not None and _installed(point)
 
 
 def _installed(point: metadata.EntryPoint) -> bool:
-    """Python also finds packages in the current folder, which may hold untrusted files."""
+    # Python also finds packages in the current folder, whose files may be untrusted.
     here = Path.cwd()
     return point.dist is not None and Path(str(point.dist.locate_file(""))).resolve() != here
 
@@ -71,7 +71,7 @@ def registered_limit(env_id: str) -> int | None:
 
 
 def entry_point(task: str) -> metadata.EntryPoint | None:
-    """The installed entry point of that name, not loaded."""
+    """The installed entry point named `task`, without loading it."""
     return next(iter(metadata.entry_points(group=GROUP, name=task)), None)
 
 
@@ -110,7 +110,7 @@ def import_module(task: str) -> tuple[ModuleType, str]:
             raise EnvCreationError(message, "Install the dependencies of the module.") from error
         raise TaskError(
             f"There is no module '{name}' for the task '{task}'.",
-            "Install it, or run the command in the folder that holds it.",
+            "Install it, or run the command in the folder that contains it.",
         ) from error
     except FOREIGN as error:
         message = f"Importing '{name}' for the task '{task}' failed: {error!r}."
@@ -121,8 +121,8 @@ def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
-        # Unlike `python -m`, a script does not search the current folder. At the end of the path
-        # it cannot hide an installed package.
+        # Unlike `python -m`, a script does not search the current folder. The folder is appended,
+        # so that its modules cannot hide installed packages.
         here = str(Path.cwd())
         if here in sys.path or "" in sys.path:
             raise

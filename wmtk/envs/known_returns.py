@@ -1,15 +1,15 @@
-"""Returns that are known of a task, to measure others by."""
+"""Published and computed returns of tasks, as references for measured returns."""
 
 from __future__ import annotations
 
 import gymnasium as gym
 
 from wmtk.envs import catch, reach
-from wmtk.envs.options import AtariOptions, GymnasiumOptions
 from wmtk.envs.task import ResolvedTask
+from wmtk.envs.task_options import AtariOptions, GymnasiumOptions
 from wmtk.scores import find_game, references
 
-# Where `wmtk.envs.catch` and `wmtk.envs.reach` say how they were found.
+# `wmtk.envs.catch` and `wmtk.envs.reach` describe how these returns were computed.
 EMBEDDED = {
     "wmtk/Catch-v0": {"random": catch.RANDOM_RETURN, "optimal": catch.OPTIMAL_RETURN},
     "wmtk/Reach-v0": {"random": reach.RANDOM_RETURN, "controller": reach.CONTROLLER_RETURN},
@@ -17,11 +17,11 @@ EMBEDDED = {
 
 
 def known_returns(task: ResolvedTask) -> dict[str, float]:
-    """Mean returns by who plays, random play first; empty where nothing is known.
+    """Mean returns by the name of the policy, the random policy first; empty for unknown tasks.
 
-    They are not known for other time limits or, in the embedded environments, another action
-    repeat. Those of Atari are of the paper's table of scores; random play and the gamer were
-    measured by older rules, without sticky actions.
+    Returns of Catch and Reach are known for the default options only, those of Atari for the
+    default time limit. The Atari returns are from the score table of the paper; its random and
+    human returns were measured under older rules, without sticky actions.
     """
     if isinstance(task.options, AtariOptions):
         game = find_game(task.env_id)
@@ -34,7 +34,7 @@ def known_returns(task: ResolvedTask) -> dict[str, float]:
 
 
 def reward_threshold(task: ResolvedTask) -> float | None:
-    """The return from which gymnasium calls a task solved, with its default options only."""
+    """Gymnasium's reward threshold for a solved task; None with options that change the task."""
     if task.kind not in ("gymnasium", "module") or not isinstance(task.options, GymnasiumOptions):
         return None
     changed = (task.options.repeat, task.options.time_limit, task.options.kwargs) != (1, None, {})

@@ -1,4 +1,4 @@
-"""Which OpenGL backend MuJoCo draws with: chosen before MuJoCo is imported, as it must be."""
+"""Selection of MuJoCo's OpenGL backend, which must happen before MuJoCo is imported."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ DISABLED = "disabled"
 HINT = (
     "Install one of: `apt-get install libegl1 libgl1-mesa-dri` (EGL, uses a GPU if there is one) "
     "or `apt-get install libosmesa6` (OSMesa, software only). "
-    "MUJOCO_GL must name an installed one (egl, osmesa), and a program that imports dm_control "
-    "by itself must set it before that. Without pictures: the option obs=state."
+    "MUJOCO_GL must name an installed backend (egl, osmesa); a program that imports dm_control "
+    "itself must set it before the import. No backend is needed with the option obs=state."
 )
 EGL_PLATFORM_DEVICE = 0x313F
 MAX_DEVICES = 16
 
 
 def choose_backend() -> str:
-    """Set MUJOCO_GL unless the user has; returns its value, "" for MuJoCo's own choice."""
-    late = "dm_control._render" in sys.modules  # it has chosen by itself
-    if VARIABLE not in os.environ and sys.platform.startswith("linux") and not late:
-        # Not glfw, MuJoCo's first choice: it needs a display and warns when there is none.
+    """Set MUJOCO_GL unless it is set already; returns its value, "" for MuJoCo's default."""
+    imported = "dm_control._render" in sys.modules  # dm_control has chosen a backend already
+    if VARIABLE not in os.environ and sys.platform.startswith("linux") and not imported:
+        # MuJoCo's default, glfw, needs a display and warns without one.
         os.environ[VARIABLE] = "egl" if has_egl() else "osmesa" if has_osmesa() else DISABLED
     return os.environ.get(VARIABLE, "")
 
 
 def require_backend() -> None:
-    """Refuse to draw when there is nothing to draw with."""
+    """Raise RenderingError if no backend was found."""
     if os.environ.get(VARIABLE) == DISABLED:
-        raise RenderingError("Pictures need EGL or OSMesa; neither works on this machine.", HINT)
+        raise RenderingError("Rendering needs EGL or OSMesa; neither works on this machine.", HINT)
 
 
 def has_osmesa() -> bool:
@@ -46,9 +46,9 @@ def has_osmesa() -> bool:
 
 
 def has_egl() -> bool:
-    """Whether an EGL device can be initialized, as dm_control will do.
+    """Whether an EGL device can be initialized, as dm_control does.
 
-    Not through PyOpenGL, which would bind itself to EGL for good and spoil OSMesa.
+    Calls libEGL directly: importing PyOpenGL would bind the process to EGL and exclude OSMesa.
     """
     try:
         egl = ctypes.CDLL("libEGL.so.1")
@@ -66,6 +66,6 @@ def has_egl() -> bool:
     if not query_devices(MAX_DEVICES, devices, ctypes.addressof(count)):
         return False
     egl.eglInitialize.argtypes = [pointer] * 3
-    # Never eglTerminate: a display is one per process, and another library may be using it.
+    # No eglTerminate: the process has one display, which other libraries may use.
     displays = (get_display(EGL_PLATFORM_DEVICE, device, None) for device in devices[: count.value])
     return any(display and egl.eglInitialize(display, None, None) for display in displays)

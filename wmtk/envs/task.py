@@ -13,7 +13,7 @@ import gymnasium as gym
 
 from wmtk import __version__
 from wmtk.envs import gymnasium_env
-from wmtk.envs.options import (
+from wmtk.envs.task_options import (
     AtariOptions,
     DmcOptions,
     GymnasiumOptions,

@@ -15,7 +15,7 @@ from wmtk.spaces import CHANNELS, MIN_IMAGE_SIDE, leaf_spaces
 
 
 class RepeatAction(gym.Wrapper[Any, Any, Any, Any]):
-    """Repeats each action up to the end of the episode and sums the rewards."""
+    """Applies each action `repeat` times, or until the episode ends, and sums the rewards."""
 
     def __init__(self, env: gym.Env[Any, Any], repeat: int) -> None:
         super().__init__(env)
@@ -44,7 +44,7 @@ class SelectKeys(gym.ObservationWrapper[Any, Any, Any]):
         return self._select(self._structure, observation)
 
     def _select(self, structure: Any, value: Any) -> Any:
-        """The selected leaves of a value or a space; None without any."""
+        """The selected leaves of a value or a space; None if it has no selected leaf."""
         if isinstance(structure, str):
             return value if structure in self._keys else None
         if "dict" in structure:

@@ -1,4 +1,4 @@
-"""World model, actor and critic of DreamerV2, beside `kernels`, the same mathematics faster."""
+"""World model, actor and critic of DreamerV2; `kernels` has faster versions of some operations."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """A module of this package, imported when it is first used."""
+        """A module of this package, imported on first access."""
         if name in _modules():
             return import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

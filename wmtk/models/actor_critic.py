@@ -64,7 +64,7 @@ class ActorCritic(nn.Module):
         return self.actions.sample(dist_params) if sample else self.actions.mode(dist_params)
 
     def rho(self, step: int) -> float:
-        """ρ at an update."""
+        """The mix ρ of both gradients at update `step`."""
         rho = self.config.reinforce_mix
         return float(self.actions.discrete) if rho is None else value(rho, step)
 
@@ -79,8 +79,8 @@ class ActorCritic(nn.Module):
         entropy = self.actions.entropy(trajectory.dist_params)  # (N, H)
         reward = trajectory.reward if reward is None else reward
         if self.config.long_term_entropy:
-            # The loss has the gradient of each entropy by the actor as a term of its own. Here it
-            # is a reward of the state, differentiable through the dynamics only.
+            # The term η·entropy of the loss has the gradient in the actor's weights. As a reward,
+            # the entropy is a function of the state only, differentiable through the dynamics.
             with frozen(self.actor):
                 reward = reward + eta * self.actions.entropy(self.actor(trajectory.grad_feat))
         discount = trajectory.discount

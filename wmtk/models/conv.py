@@ -1,4 +1,4 @@
-"""Images in and out: the four convolutions of DreamerV1 and their counterpart."""
+"""The convolutional encoder and decoder of DreamerV1, for images of 64 × 64 pixels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wmtk.models.kernels.elu import elu
 from wmtk.models.kernels.matmul import Linear
 from wmtk.models.kernels.strided_conv import strided_conv, strided_conv_transpose
 
-SIZE = 64  # height and width of the images: what the decoder's strides add up to
+SIZE = 64  # height and width of the images, as the decoder's kernels and strides produce them
 
 
 def require_image_size(name: str, shape: tuple[int, ...]) -> None:
@@ -61,7 +61,7 @@ class ConvDecoder(nn.Module):
         self.last = nn.ConvTranspose2d(depth, channels, 6, stride=2)
 
     def initialize(self) -> None:
-        """Draw `first` within the Glorot bounds of the convolution that it stands for."""
+        """Initialize `first` with the Glorot bounds of the equivalent transposed convolution."""
         fan_in, fan_out = 32 * self.depth * 25, 4 * self.depth * 25
         bound = (6 / (fan_in + fan_out)) ** 0.5
         nn.init.uniform_(self.first.weight, -bound, bound)

@@ -1,11 +1,11 @@
-"""An ensemble of one-step predictors, whose disagreement shows what the data does not determine.
+"""An ensemble of one-step predictors, whose disagreement estimates epistemic uncertainty.
 
-Each member learns from recorded steps which stochastic state follows a state and an action. Where
-there is data the members agree; elsewhere each extrapolates differently. Disagreement is epistemic
-uncertainty, unlike the entropy of a prediction, which is also high where the world is random.
+Each member learns from recorded steps to predict the next stochastic state from a state and an
+action. The members agree where there is data and extrapolate differently elsewhere. The entropy of
+a prediction, in contrast, is also high where the environment is random.
 
-Members learn the parameters of the next latent's distribution, as the world model's prior does, by
-the KL divergence from the posterior. What is compared are the expected states.
+Members predict the parameters of the next latent's distribution, like the world model's prior, and
+minimize the KL divergence from the posterior. Disagreement is the variance of the expected states.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from wmtk.models.world_model import Inputs
 class Transitions(NamedTuple):
     """N recorded steps, as states of a model."""
 
-    feat: Tensor  # (N, F) of the state before
-    action: Tensor  # (N, A) that was chosen there
-    dist_params: Tensor  # (N, P) of the posterior of the state after
+    feat: Tensor  # (N, F) of the state before the step
+    action: Tensor  # (N, A)
+    dist_params: Tensor  # (N, P) of the posterior of the state after the step
 
 
 def transitions(post: State, inputs: Inputs) -> Transitions:
     """The steps of a batch with posterior states (B, T, …), without gradient.
 
-    The action of a row is the one that led to it. Steps into padding or into another episode are
-    left out.
+    The action of a row is the one that led to it. Steps into padding or across the start of an
+    episode are left out.
     """
     chosen = inputs.mask[:, :-1] & inputs.mask[:, 1:] & ~inputs.is_first[:, 1:]  # (B, T−1)
     before = State(*(part[:, :-1][chosen].detach() for part in post))
@@ -57,7 +57,7 @@ class Ensemble(nn.Module):
         self.weights = nn.ParameterList(torch.empty(members, n, m) for n, m in sizes)
         self.biases = nn.ParameterList(torch.zeros(members, 1, m) for _, m in sizes)
         for weight, (n, m) in zip(self.weights, sizes, strict=True):
-            bound = math.sqrt(6 / (n + m))  # Glorot's, of each matrix of the stack
+            bound = math.sqrt(6 / (n + m))  # Glorot bound of each member's matrix
             nn.init.uniform_(weight, -bound, bound)
 
     def forward(self, feat: Tensor, action: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class Ensemble(nn.Module):
         return x
 
     def loss(self, steps: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
-        """The sum of the members' losses, which keeps them independent, and metrics."""
+        """The sum of the members' losses, so that their gradients are independent, and metrics."""
         dist_params = self(steps.feat, steps.action)
         losses = self.latent.kl(steps.dist_params, dist_params).mean(-1)  # (M,)
         with torch.no_grad():
@@ -83,8 +83,8 @@ class Ensemble(nn.Module):
     def uncertainty(self, trajectory: Trajectory) -> Tensor:
         """The members' disagreement on each imagined step: (N, H).
 
-        Differentiable in actions and states, where those are in the actor. The members' weights get
-        no gradient.
+        Differentiable in the actor through the actions and states, if the trajectory is. The
+        members' weights get no gradient.
         """
         steps = zip(trajectory.grad_feat.unbind(1), trajectory.action.unbind(1), strict=True)
         with frozen(self):  # one step at a time, to save memory
@@ -94,9 +94,9 @@ class Ensemble(nn.Module):
 def disagreement(latent: Latent, dist_params: Tensor) -> Tensor:
     """The variance over members of the expected states, averaged over variables: (M, N, P) → (N,).
 
-    The variances of all classes of a categorical variable are summed, so that it does not depend on
-    their number: 0 where all members agree, 1 − 1/M where each is certain of another class. For a
-    binary variable it is at most ¼. For a Gaussian its unit is the square of the state's, in which
+    For a categorical variable, the variances of its classes are summed: 0 if all members agree,
+    1 − 1/M if each predicts another class with certainty, for any number of classes. For a binary
+    variable it is at most ¼. For a Gaussian its unit is the square of the state's unit, in which
     the prior's standard deviation lies between 0.1 and 2.1.
     """
     return latent.mean(dist_params).var(0, correction=0).sum(-1) / latent.variables

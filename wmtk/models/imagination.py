@@ -1,4 +1,4 @@
-"""Imagination: an actor acts in a world model, without observations."""
+"""Imagination: rollouts of an actor in a world model, without observations."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def imagine(
     discounts and next values in the actions, through the dynamics. The world model's weights get no
     gradient.
     """
-    # On other devices dense products cost less than gathering.
+    # Gathering rows of weights is faster than dense products on the CPU only.
     pays = start_states.discount.device.type == "cpu"
     applies = not backprop_dynamics and onehot_rollout.applies(model, actor_critic)
     if enabled(applies, pays):

@@ -22,7 +22,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def mean_weights(mask: Tensor) -> Tensor:
-    """The weight of each row in a mean over the rows that `mask` selects."""
+    """The weight of each row (B, T) in a mean over the rows that `mask` selects."""
     weights = mask.to(torch.float32)
     return weights / weights.sum().clamp(min=1)
 

@@ -23,7 +23,10 @@ def initialize(module: nn.Module) -> None:
 
 
 def initialize_jointly(*parts: nn.Linear) -> None:
-    """Glorot-uniform weights of layers whose outputs are added: one layer of all their inputs."""
+    """Glorot-uniform weights of layers whose outputs are added.
+
+    The bounds are those of a single layer with all of their inputs.
+    """
     inputs, outputs = sum(part.in_features for part in parts), parts[0].out_features
     bound = (6 / (inputs + outputs)) ** 0.5
     for part in parts:
@@ -61,7 +64,7 @@ class MLP(nn.Module):
 
 
 class GRUCell(nn.Module):
-    """A GRU with one layer norm for its three parts, whose update gate is closed at first.
+    """A GRU with one layer norm for its three parts and an update gate that is initially closed.
 
     linear([x, h]) + bias → LayerNorm(3D) → (reset, candidate, update);
     candidate = tanh(reset · candidate); update = sigmoid(update − 1).

@@ -4,15 +4,15 @@ With three steps (H = 3) from a start state z0:
 
     state      z0 ──a0─▶ z1 ──a1─▶ z2 ──a2─▶ z3     a_t is chosen at z_t and leads to z_{t+1}
     reward     r0        r1        r2         ·     r_t is received on arriving at z_t
-    discount   d0        d1        d2         ·     d_t: γ times the probability of going on at z_t
-    weight     1         d0        d0·d1      ·     w_t: the probability of reaching z_t, discounted
-    value       ·        v1        v2        v3     of the target critic; v3 stands for all the rest
+    discount   d0        d1        d2         ·     d_t: γ times the probability of no end at z_t
+    weight     1         d0        d0·d1      ·     w_t: the discounted probability of reaching z_t
+    value       ·        v1        v2        v3     of the target critic; v3 is the bootstrap value
     target     V0        V1        V2         ·     V_t = r_t + d_t·((1−λ)·v_{t+1} + λ·V_{t+1})
 
 Rewards and discounts belong to states, so that the value of a state includes the reward of
-arriving at it. V_t is the critic's target at z_t. It also is the return of a_t: it depends on a_t
-through z_{t+1}, while r_t, received before, is equally part of the baseline v(z_t). The discount d0
-is known rather than predicted: 0 at a terminal start state.
+arriving at it. V_t is the critic's target at z_t. It is also the return of a_t: it depends on a_t
+through z_{t+1}; r_t, received before a_t, is part of both V_t and the baseline v(z_t). The discount
+d0 is the true one instead of a prediction: 0 at a terminal start state.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class RSSMConfig(Config):
     def make_latent(self) -> Latent:
         if self.latent == "categorical":
             return Categorical([self.classes] * self.stoch)
-        # The paper's "larger number of binary latents": one for each class.
+        # The paper's "larger number of binary latents": one per class of each variable.
         return (
             Gaussian(self.stoch) if self.latent == "gaussian" else Binary(self.stoch * self.classes)
         )
@@ -84,7 +84,7 @@ class RSSM(nn.Module):
         self.post_stats = Linear(U, self.latent.params_size)
 
     def initialize(self) -> None:
-        """Draw the layers that are split by input within the Glorot bounds of the whole layer."""
+        """Initialize layers that are split by input with the Glorot bounds of the whole layer."""
         initialize_jointly(self.from_stoch, self.from_action)
         initialize_jointly(self.post_from_deter, self.post_from_embed)
 

@@ -37,16 +37,17 @@ class WorldModelConfig(Config):
     vector_scale: float = Field(1.0, ge=0)
     reward_scale: float = Field(1.0, ge=0)
     discount_scale: float = Field(5.0, ge=0)  # 0: no discount head, γ everywhere
-    image_gradients: bool = True  # of observations through the states (ablation)
-    reward_gradients: bool = True  # of rewards through the states (ablation)
-    # Applied to rewards before they are learned, not to stored ones. The paper's for Atari is tanh.
+    image_gradients: bool = True  # from the losses of observations into the states (ablation)
+    reward_gradients: bool = True  # from the losses of reward and discount into the states
+    # Applied to the targets of the reward head; stored rewards keep their unit. The paper uses tanh
+    # for Atari.
     reward_transform: Literal["tanh"] | None = None
     # Initialize decoders to the mean color of the first batch instead of gray, as the paper does.
     start_at_mean: bool = False
 
 
 class Inputs(NamedTuple):
-    """A batch as tensors: rows as in the dataset, actions one-hot where they are discrete."""
+    """A batch as tensors: rows as in the dataset, discrete actions one-hot."""
 
     obs: Mapping[str, Tensor]  # each (B, T, …), images as bytes
     action: Tensor  # (B, T, A)
@@ -124,7 +125,7 @@ class WorldModel(nn.Module):
         return MLP(feat_size, 1, self.config.layers, self.config.units)
 
     def initialize(self) -> None:
-        """Draw all weights within Glorot's bounds."""
+        """Initialize all weights with Glorot's uniform distribution, and biases with zeros."""
         initialize(self)
         self.rssm.initialize()
         for decoder in self.decoders.values():
@@ -162,16 +163,16 @@ class WorldModel(nn.Module):
         }
 
     def reward(self, feat: Tensor) -> Tensor:
-        """The expected, transformed reward on arriving at states: (…)."""
+        """The expected reward of arriving at states, in the transformed unit: (…)."""
         mean: Tensor = self.reward_head(feat).squeeze(-1)
         return mean
 
     def transform_reward(self, reward: Tensor) -> Tensor:
-        """A task's rewards in the unit of `reward`."""
+        """Convert rewards of the task to the unit of `reward`, by `config.reward_transform`."""
         return reward if self.config.reward_transform is None else torch.tanh(reward)
 
     def discount(self, feat: Tensor) -> Tensor:
-        """The expected discount of states: γ times the probability of going on, (…)."""
+        """The expected discount of states: γ times the probability that no episode ends, (…)."""
         if self.discount_head is None:
             return torch.full_like(feat[..., 0], self.config.discount)
         return torch.sigmoid(self.discount_head(feat).squeeze(-1))
@@ -190,7 +191,8 @@ class WorldModel(nn.Module):
         prior = self.rssm.prior(post.deter)
         latent = self.rssm.latent
         kl = losses.balanced_kl(latent, post.dist_params, prior, mask, config.kl_balance)
-        # Below the free nats, averaged over batch and time, the gradient is zero.
+        # The KL is clamped after averaging over batch and time; below the free nats its gradient
+        # is zero.
         terms = {"kl": value(config.kl_scale, step) * kl.clamp(min=config.free_nats)}
         terms |= self._likelihoods(post.feat, inputs)
         loss = torch.stack(list(terms.values())).sum()
@@ -227,10 +229,10 @@ class WorldModel(nn.Module):
         return terms
 
     def reward_nll(self, feat: Tensor, reward: Tensor) -> Tensor:
-        """−ln p(reward | feat) of a task's rewards: (…)."""
+        """−ln p(reward | feat), for rewards in the unit of the task: (…)."""
         return losses.gaussian_nll(self.reward(feat), self.transform_reward(reward), 0)
 
 
 def _module_name(key: str) -> str:
-    """A key as the name of a module, which contains neither dots nor slashes."""
+    """A key as a valid module name, without dots and slashes."""
     return key.replace(".", "_dot_").replace("/", "_slash_")

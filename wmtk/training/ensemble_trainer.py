@@ -56,25 +56,25 @@ class EnsembleTrainer:
         load_optimizer_state("adam/ensemble", self.optimizer.adam, tensors)
 
 
-# How disagreement enters the rewards. u_t belongs to the step from z_t by a_t; for the rest see
-# wmtk.models.returns:
+# Alignment of disagreement and rewards. u_t is the uncertainty of the step from z_t by a_t; the
+# other symbols are those of wmtk.models.returns:
 #
 #     state          z0 ───a0──▶ z1 ───a1──▶ z2       a_t is chosen at z_t and leads to z_{t+1}
 #     uncertainty         u0          u1
 #     reward         r0          r1          r2       r_t is received on arriving at z_t
 #
-# As part of the reward of arriving, r_{t+1} − P·u_t, the cost of a step would not be a function of
-# z_{t+1}, which other steps reach at other costs: the critic's value could not contain it, and the
-# last step, whose r_{t+1} is not used, would be free. So it is charged at z_t, already discounted:
+# The penalty P·u_t is not subtracted from r_{t+1}: it is no function of z_{t+1}, which other steps
+# reach with other uncertainties, so the critic could not learn it, and the last step, whose r_{t+1}
+# is unused, would have no penalty. It is subtracted from r_t instead, with the discount:
 #
 #     V_t = (r_t − d_t·P·u_t) + d_t·((1−λ)·v_{t+1} + λ·V_{t+1})
 #
-# V_t is the return of a_t, so u_t counts in full for a_t, whatever λ is, and for the actions before
-# it. After the end of an episode (d_t = 0), where there is no data, nothing is charged.
+# V_t is the return of a_t, so a_t and the actions before it get the full penalty, for any λ. After
+# the end of an episode (d_t = 0) there is no penalty.
 
 
 def penalized(trajectory: Trajectory, uncertainty: Tensor, penalty: float) -> Tensor:
-    """The rewards of a trajectory less the cost of its uncertainty (N, H): (N, H)."""
+    """The rewards of a trajectory minus the penalty on its uncertainty (N, H): (N, H)."""
     return trajectory.reward - penalty * trajectory.discount * uncertainty
 
 

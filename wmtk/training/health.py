@@ -1,4 +1,4 @@
-"""Checks of a training run: numbers that are not finite, losses that jump, collapse, memory."""
+"""Checks of a training run: non-finite numbers, loss spikes, collapsed latents, memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from wmtk.runs.training_config import DataConfig
 
 # --- divergence ---
 
-SPIKE = 50.0  # a loss of so many times the median stops training
-MIN_MEDIAN = 1.0  # nats; smaller medians count as this
+SPIKE = 50.0  # training stops at a loss above SPIKE times the median
+MIN_MEDIAN = 1.0  # nats; lower bound of the median
 MEDIAN_WINDOW = 100  # updates
 HINT = "Look for outliers in the data, or lower optimizer.lr."
 
@@ -65,9 +65,9 @@ class SpikeDetector:
     def require_usual(
         self, step: int, metrics: Mapping[str, Tensor], constants: Mapping[str, float]
     ) -> None:
-        """Check `loss/total` less the constants of its terms.
+        """Check `loss/total` minus the constants of its terms.
 
-        The constants of images are thousands of nats, which would hide a jump.
+        The constants of images are thousands of nats, in which a spike would be small.
         """
         loss = float(metrics["loss/total"]) - sum(constants.values())
         usual = max(median(self._recent), MIN_MEDIAN) if self._recent else MIN_MEDIAN
@@ -86,16 +86,16 @@ class SpikeDetector:
 
 # --- collapsed latents ---
 
-MIN_UPDATES, MIN_KL = 500, 0.1  # from so many updates on, a KL of fewer nats counts as collapse
+MIN_UPDATES, MIN_KL = 500, 0.1  # after MIN_UPDATES, a KL below MIN_KL nats is a collapse
 MIN_ENTROPY = 0.5  # nats; categorical codes with less entropy pass no gradient
-RECENT_REPORTS = 5  # of training batches that the KL is averaged over
+RECENT_REPORTS = 5  # reports of training batches that the KL is averaged over
 
 
 @dataclass(frozen=True)
 class Collapse:
     """Latents that carry no information about the observations.
 
-    `stuck` latents are constant as well, so that they get no gradient.
+    `stuck` is True if they are also constant and therefore get no gradient.
     """
 
     kl: float  # nats
@@ -103,7 +103,10 @@ class Collapse:
 
 
 def collapsed_latents(reports: Sequence[Mapping[str, Any]], updates: int) -> Collapse | None:
-    """The collapse in the newest reports of a run, of held-out data if there is any, or None."""
+    """Detect a collapse in the newest reports of a run; None if there is none.
+
+    Reports of held-out data are used if there are any, else those of training batches.
+    """
     if updates < MIN_UPDATES:
         return None
     for side, count in (("val", 1), ("train", RECENT_REPORTS)):
@@ -120,7 +123,7 @@ def collapsed_latents(reports: Sequence[Mapping[str, Any]], updates: int) -> Col
 
 # --- memory ---
 
-# Messages of the allocators of CPUs and of Apple's GPUs; CUDA's raises an exception of its own.
+# Messages of the allocators of CPUs and of Apple's GPUs; CUDA has its own exception class.
 _MESSAGES = (
     "DefaultCPUAllocator",
     "not enough memory",
@@ -128,7 +131,7 @@ _MESSAGES = (
     "out_of_memory",
     "bad_alloc",
     "Cannot allocate memory",
-    # oneDNN's convolutions and products give no reason: memory is the only one they fail for here.
+    # Errors of oneDNN's convolutions and products, whose only cause here is a lack of memory.
     "could not create a primitive",
     "could not execute a primitive",
     "could not create a memory",
@@ -142,13 +145,13 @@ PEAK_RATIO = 2.5
 
 @contextmanager
 def exhaustion_explained(model: WorldModel, data: DataConfig) -> Iterator[None]:
-    """Turn a lack of memory into an error with the estimated need and smaller settings."""
+    """Convert out-of-memory errors to one with an estimate of the needed memory and a remedy."""
     try:
         yield
     except (MemoryError, RuntimeError, OSError) as error:
         if not _is_exhaustion(error):
             raise
-        traceback.clear_frames(error.__traceback__)  # they hold the tensors of the update
+        traceback.clear_frames(error.__traceback__)  # they reference the tensors of the update
         return_freed_memory()
         B, L = data.batch_size, data.length
         need, half = _estimates(model, [B * L, max(B // 2, 1) * L])
@@ -169,7 +172,7 @@ def _is_exhaustion(error: Exception) -> bool:
 
 
 def _estimates(model: WorldModel, rows: Sequence[int]) -> list[str]:
-    """Formatted estimates for batches of so many rows; empty if there is no memory to estimate."""
+    """Formatted estimates for batches of each number of rows; empty texts if estimating fails."""
     try:
         return [f"about {_gigabytes(estimate_memory(model, count))}" for count in rows]
     except (MemoryError, RuntimeError, OSError):
@@ -177,7 +180,7 @@ def _estimates(model: WorldModel, rows: Sequence[int]) -> list[str]:
 
 
 def estimate_memory(model: WorldModel, rows: int) -> int:
-    """Approximate bytes of an update with so many rows, extrapolated from two small ones."""
+    """Approximate bytes of an update on `rows` rows, extrapolated from two smaller batches."""
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     few, more = 2, 6
     at_few, at_more = (_saved_bytes(model, count) for count in (few, more))
@@ -209,7 +212,7 @@ def _saved_bytes(model: WorldModel, rows: int) -> int:
     for weight in model.parameters():
         storages.pop(weight.untyped_storage().data_ptr(), None)
     size = sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
-    del loss  # keeps the graph until here
+    del loss  # the graph is needed until here
     return size
 
 

@@ -80,7 +80,7 @@ class Trainer(Protocol):
     def evaluate(
         self, log: MetricsLog, step: int, *, last: bool, best: float | None
     ) -> EvalOutcome:
-        """Everything that is due after an update: held-out losses, images, test episodes.
+        """Run the evaluations that are due after an update: held-out losses, images, episodes.
 
         `best` is the lowest loss so far.
         """
@@ -94,10 +94,10 @@ class Trainer(Protocol):
 
 
 class DataSource:
-    """Provides data while a loop runs. This one is for data that is complete from the start."""
+    """Provides the data of a loop. This class is for data that does not change during training."""
 
     def prepare(self, update: int) -> bool:
-        """Collect the data that an update needs; False if a stop was requested meanwhile."""
+        """Collect the data for an update; returns False if a stop was requested meanwhile."""
         return True
 
     def report(self) -> Mapping[str, float]:
@@ -106,11 +106,11 @@ class DataSource:
 
     @property
     def is_complete(self) -> bool:
-        """Whether `finish` has nothing to do."""
+        """Whether all data is collected, so that `finish` is not needed."""
         return True
 
     def finish(self) -> Mapping[str, float]:
-        """Complete the data after the last update; returns metrics, by full name."""
+        """Collect the remaining data after the last update; returns metrics, by full name."""
         return {}
 
     def state(self) -> Mapping[str, Any]:
@@ -119,7 +119,7 @@ class DataSource:
 
 
 class Loop:
-    """Updates a trainer with the batches of a sampler and keeps a run directory."""
+    """Updates a trainer on the batches of a sampler; writes checkpoints and metrics of the run."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Loop:
         """Load the newest checkpoint, if any, and replace the stored settings by the new ones."""
         self._resumed = True
         checkpoints = self._run.checkpoints
-        checkpoints.pointer("best")  # raises now rather than when the next one is saved
+        checkpoints.pointer("best")  # raises before training if the pointer is invalid
         state = self._run.state()
         if state is not None:
             saved = checkpoints.load()
@@ -157,7 +157,7 @@ class Loop:
             self._sampler.load_state_dict(state.sampler.model_dump())
             self.step = saved.step
             self._owes_test = state.owes_test
-            # Losses of differently configured models do not compare.
+            # Losses of models with other settings are not comparable.
             if state.config.get("model") == self._config.model.model_dump(mode="json"):
                 self._best = state.best
         for name, (old, new) in self._run.update_config(self._config).items():
@@ -171,7 +171,7 @@ class Loop:
         data, cnn_depth = self._config.data, self._config.model.cnn_depth
         with (
             tuned_threads(data.batch_size * data.length, cnn_depth),
-            atomic.translate_os_errors(self._run.path),  # logs and images too need disk space
+            atomic.translate_os_errors(self._run.path),  # logs and images also need disk space
             closing(log),
         ):
             if self._owes_test:
@@ -222,7 +222,7 @@ class Loop:
 
     def _evaluate(self, log: MetricsLog, updates: int) -> bool:
         """Evaluate the trainer; returns whether its weights are the best so far."""
-        self._owes_test = True  # also in the state that is saved if an environment fails
+        self._owes_test = True  # stored in the checkpoint that is saved if an environment fails
         last = self.step >= updates
         with self._saving_if_an_environment_fails(updates), self._with_recovery_hint():
             outcome = self._trainer.evaluate(log, self.step, last=last, best=self._best)

@@ -1,4 +1,4 @@
-"""The second stage: training a world model on datasets."""
+"""Training of a world model on datasets: `wmtk.train_model`."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ def train_model(
         preset: The name of a preset, such as "tiny" (the default) or "atari".
         ablations: Names of ablations to apply to the settings.
         overrides: Single settings by dotted name, such as {"model.kl_scale": 0.3}.
-        world_model: The class of the model, such as a subclass with an encoder of its own; see
+        world_model: The class of the model, such as a subclass with a custom encoder; see
             docs/custom-models.md.
-        updates: Gradient updates of the run in total; default: 10,000, or as before on resuming.
+        updates: Total gradient updates of the run; default: 10,000, or that of the resumed run.
         seed: Seed of weights, batches and the validation split; default: 0.
         val_fraction: Share of the episodes that is held out; default: 0.1.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
         resume: Continue from the newest checkpoint if `out` is a run already.
-        task: The task of the data; default: the recorded one, if it can be made. Random episodes
-            of it are a baseline where the data has none.
+        task: The task of the data; default: the recorded one, if it can be made. It is used to
+            measure the return of random actions if the data has no random episodes.
         trust_env: Modules that a recorded task may import.
         on_progress: Called after every update.
         on_note: Called with messages, such as about settings that change on resuming.

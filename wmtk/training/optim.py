@@ -67,7 +67,7 @@ class Optimizer:
         eps = self.config.eps
         if not self.config.eps_before_correction:
             return eps
-        # Adam's own count, which is correct after resuming and skipped updates.
+        # Adam's step count, which is correct after resuming and skipped updates.
         state = next(iter(self.adam.state.values()), {"step": 0})
         t = 1 + int(state["step"])
         return eps / math.sqrt(1 - beta**t)

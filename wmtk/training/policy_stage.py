@@ -1,4 +1,4 @@
-"""The third stage: training a policy in the imagination of a world model."""
+"""Training of a policy in the imagination of a world model: `wmtk.train_policy`."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def train_policy(
         datasets: The data whose states imagination starts from; default: the data of `model_run`.
         checkpoint: The checkpoint of `model_run`: "latest", "best" or an update's number.
         world_model: The class that `model_run` was trained with, if it is a subclass.
-        updates: Gradient updates of the run in total; default: 10,000, or as before on resuming.
-        episodes: Episodes of the task to run after the last update; 0 disables them.
-        task: The task to run them in; default: that of the data, if it can be made.
+        updates: Total gradient updates of the run; default: 10,000, or that of the resumed run.
+        episodes: Test episodes after the last update; 0 disables them.
+        task: The task of the test episodes; default: that of the data, if it can be made.
         trust_env: Modules that a recorded task may import.
         workers: Processes for the environments; default: as many as there are cores.
         timeout: Seconds without a step after which a process is replaced.
@@ -243,7 +243,7 @@ def _require_same_model(origin: Run, settings: TrainingConfig) -> None:
 
 
 def _require_same_weights(run: Run, saved: Checkpoint) -> None:
-    """Refuse another model for a run that was started, but has no checkpoint yet."""
+    """Raise if a run without a checkpoint was started with another model."""
     recorded: Mapping[str, Any] = run.about["model"]
     if recorded["hash"] != saved.hash:
         raise RunError(

@@ -92,7 +92,7 @@ class PolicyTrainer:
 
     @property
     def ensemble(self) -> Ensemble | None:
-        """The one-step predictors whose disagreement measures what the data does not cover."""
+        """The one-step predictors whose disagreement estimates epistemic uncertainty."""
         return self._ensemble.ensemble if self._ensemble else None
 
     def inputs(self, batch: Batch) -> Inputs:
@@ -104,7 +104,7 @@ class PolicyTrainer:
     def update(self, inputs: Inputs, step: int, post: State | None = None) -> Update:
         """One gradient step of every network; `step` counts from 1.
 
-        `post` are the posterior states (B, T, …) of the batch, if they are known already.
+        `post` are the posterior states (B, T, …) of the batch; None computes them.
         """
         if post is None:
             with torch.no_grad():
@@ -134,7 +134,10 @@ class PolicyTrainer:
         return Update(post, metrics)
 
     def start_states(self, post: State, inputs: Inputs) -> StartStates:
-        """States (N, …) to imagine from: all rows of a batch (B, T, …) without padding, or N."""
+        """States (N, …) to imagine from, out of a batch (B, T, …).
+
+        All rows except padding, or `imagination_starts` random ones of them if that is fewer.
+        """
         rows = inputs.mask.nonzero()  # (N, 2)
         count = self.config.imagination_starts
         if count is not None and count < len(rows):
@@ -221,7 +224,7 @@ class PolicyTrainer:
             )
 
     def load_pretrained(self, tensors: Mapping[str, Tensor]) -> set[str]:
-        """Start with those of the trained networks that were saved; returns their prefixes."""
+        """Load those networks and optimizers that `tensors` contains; returns their prefixes."""
         loaded = {
             name for name in self.modules if any(key.startswith(f"{name}/") for key in tensors)
         }

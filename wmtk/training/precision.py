@@ -1,8 +1,8 @@
 """Lower precision and compilation of encoders, decoders and heads.
 
-These do nearly all of the arithmetic. The recurrent part stays in float32, since its rounding
-errors would accumulate over time. Outputs are converted back to float32, in which all distributions
-and losses are computed.
+These networks account for nearly all of the arithmetic. The recurrent part stays in float32, since
+its rounding errors would accumulate over time. Outputs are converted back to float32, in which all
+distributions and losses are computed.
 """
 
 from __future__ import annotations

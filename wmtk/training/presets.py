@@ -15,7 +15,7 @@ from wmtk.runs.training_config import TrainingConfig
 
 Changes = Mapping[str, Any]
 
-# Keras, with which the paper's agents were trained, adds Adam's ε at another place than torch.
+# The paper's agents were trained with Keras, whose Adam adds ε before the bias correction.
 _PAPER: Changes = {
     f"{name}.eps_before_correction": True
     for name in ("optimizer", "behavior.actor", "behavior.critic", "behavior.ensemble")
@@ -86,7 +86,7 @@ ANNEALED = 2_500_000  # agent steps of the paper's schedules
 
 
 def _schedules(every: float) -> Changes:
-    """The paper's schedules in updates, of which there is one per `every` agent steps."""
+    """The paper's schedules, converted to updates: one update per `every` agent steps."""
     steps = max(round(ANNEALED / every), 1)
     return {
         "behavior.entropy": {"start": 3e-3, "end": 3e-4, "steps": steps},
@@ -130,14 +130,14 @@ def training_config(
 def with_preset(stored: TrainingConfig, preset: str) -> tuple[TrainingConfig, list[str]]:
     """The settings of a run with another preset, and the names of those that differ from it.
 
-    Settings that differ from the run's own preset are kept. Of settings without a preset (of
-    older runs, or made in Python) all are kept.
+    Settings that differ from the preset of the run keep their values. Settings without a preset
+    (of older runs, or made in Python) keep all values.
     """
     config = training_config(preset)
     if stored.preset is None or stored.preset not in PRESETS:
         return stored, list(stored.changes_from(config))
-    kept = stored.changes_from(training_config(stored.preset))
-    return config.override(kept), list(kept)
+    changes = stored.changes_from(training_config(stored.preset))
+    return config.override(changes), list(changes)
 
 
 def with_overrides(
@@ -145,10 +145,10 @@ def with_overrides(
 ) -> TrainingConfig:
     """Settings with ablations and single settings applied, in this order."""
     if "preset" in overrides:
-        raise ConfigError("A preset is not a setting.", "Choose one with the argument preset.")
-    # Ablations depend on the final pace, although overrides are applied after them.
-    pace = {name: value for name, value in overrides.items() if name.partition(".")[0] == "online"}
-    every = config.override(pace).online.train_every
+        raise ConfigError("A preset is not a setting.", "Pass it as the argument preset.")
+    # Ablations depend on the final `online.train_every`, although overrides are applied later.
+    online = {key: value for key, value in overrides.items() if key.partition(".")[0] == "online"}
+    every = config.override(online).online.train_every
     for name in ablations:
         ablation = _lookup("ablation", ABLATIONS, name)
         config = config.override(ablation(every) if callable(ablation) else ablation)

@@ -1,4 +1,4 @@
-"""Independent random states for trainers that take turns."""
+"""Independent random states for trainers that alternate."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from wmtk.runs.state_dict import fork_rng, load_rng_state, rng_state
 
 
 class RngState:
-    """A state of torch's generators that continues where it stopped.
-
-    It starts with the current state of the generators.
-    """
+    """A separate state of torch's generators, initially a copy of their current state."""
 
     def __init__(self) -> None:
         self._state = rng_state()
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Within, torch's generators continue this state."""
+        """Set torch's generators to this state, and store their state at the end of the block."""
         load_rng_state(self._state)
         yield
         self._state = rng_state()

@@ -12,7 +12,7 @@ from wmtk.collecting.env_setup import EnvSetup
 from wmtk.datasets import Schema
 from wmtk.scores import summarize_returns
 
-ENVS = 10  # most environments that run in parallel
+ENVS = 10  # maximum number of parallel environments
 CONFIRMATION = int.from_bytes(b"confirm")
 
 
@@ -23,9 +23,9 @@ def run_eval(
     episodes: int,
     seed: int | None = None,
 ) -> EvalReport | None:
-    """Evaluate a policy, including its critic; returns None if a stop was requested meanwhile.
+    """Evaluate a policy and its critic; returns None if a stop was requested meanwhile.
 
-    By default every call uses the run's seed, so that all evaluations have the same episodes.
+    The default seed is that of the run: all evaluations have the same initial states.
     """
 
     def require_running(_: RolloutProgress) -> None:
@@ -57,8 +57,8 @@ def confirmation_seed(seed: int, step: int) -> int:
 def confirmation_metrics(report: EvalReport) -> dict[str, float]:
     """Metrics of the second set of episodes, which is run after a best score.
 
-    The highest of several means is biased upwards by selection. The mean of further episodes is
-    not, so that it is the score by which the best checkpoint is chosen.
+    The maximum of several means is biased upward by selection. The mean of further episodes is
+    unbiased; it selects the best checkpoint.
     """
     return {
         "eval/confirmed_return": fmean(report.returns),

@@ -34,9 +34,9 @@ def to_sources(datasets: DatasetLike | Sequence[DatasetLike]) -> list[Source]:
 
 
 def require_arguments(config: object, device: str, **counts: int) -> str:
-    """Check arguments of a training function; returns the device to use.
+    """Check arguments of a training function; returns the resolved device.
 
-    `counts` are updates, which must be positive, or steps, which must not be negative.
+    `counts` are `updates`, which must be positive, or `steps`, which must not be negative.
     """
     if config is not None and not isinstance(config, TrainingConfig):
         raise UsageError(
@@ -62,9 +62,9 @@ def resolve_config(
 ) -> TrainingConfig:
     """The settings of a run.
 
-    They begin with `config` or `preset` if given, else with those of the run that is resumed, else
-    with those of the run `origin`, else with the default preset. A run that is resumed with another
-    preset keeps the settings that differed from its own preset.
+    They are based on `config` or `preset` if given, else on the settings of `resumed`, else on
+    those of `origin`, else on the default preset. A run that is resumed with another preset keeps
+    the settings that differ from its previous preset.
     """
     if config is not None and preset is not None:
         raise UsageError(
@@ -74,9 +74,10 @@ def resolve_config(
     if config is not None:
         base = config
     elif resumed is not None and preset is not None:
-        base, kept = with_preset(resumed.settings, preset)
-        if kept:
-            on_note(f"{resumed.path} keeps settings that differ from its preset: {', '.join(kept)}")
+        base, changed = with_preset(resumed.settings, preset)
+        if changed:
+            names = ", ".join(changed)
+            on_note(f"{resumed.path} keeps settings that differ from its preset: {names}")
     elif preset is None and (run := resumed or origin) is not None:
         base = run.settings
     else:
@@ -85,7 +86,7 @@ def resolve_config(
 
 
 def updates_of(run: Run | None, updates: int | None) -> int:
-    """The number of updates: as given, else as in the last call for this run."""
+    """The total number of updates: `updates`, else that of the last call for this run."""
     if updates is not None:
         return updates
     state = run.state() if run else None
@@ -122,7 +123,7 @@ def resolve_resumed(run: Run | None, name: str, given: float | None, default: fl
 
 @contextmanager
 def run_lock(run: Run, is_worth_keeping: Callable[[], bool]) -> Iterator[None]:
-    """Lock a run directory; after an error, a run that is not worth keeping is removed."""
+    """Lock a run directory. After an error, remove it unless `is_worth_keeping` returns True."""
     try:
         with run.lock():
             yield

@@ -11,7 +11,7 @@ from wmtk.datasets.schema_match import require_fit
 from wmtk.errors import UsageError
 from wmtk.runs.training_config import DataConfig
 
-CANDIDATES = 8  # windows, the longest of which are drawn
+CANDIDATES = 8  # windows that are drawn, out of which the images show the longest
 _MIB = 2**20
 
 
@@ -40,7 +40,7 @@ def make_sampler(
 def image_batch(
     config: DataConfig, sources: Sequence[Source], seed: int, fraction: float = 0.0
 ) -> Batch:
-    """Windows for images of open-loop predictions, held out like those of `fixed_batches`."""
+    """A batch of windows for open-loop images, from the same side as `fixed_batches`."""
     wide = config.override({"batch_size": CANDIDATES, "length": CONTEXT + HORIZON})
     return fixed_batches(wide, sources, seed, fraction, 1)[0]
 
@@ -48,18 +48,18 @@ def image_batch(
 def fixed_batches(
     config: DataConfig, sources: Sequence[Source], seed: int, fraction: float, count: int
 ) -> list[Batch]:
-    """The first batches of the held-out side, which depend on nothing but the arguments.
+    """The first `count` batches of the held-out side, a pure function of the arguments.
 
     With a fraction of 0 they are drawn from the training data.
     """
-    uncached = config.override({"memory_mb": 0})  # each window is drawn once
+    uncached = config.override({"memory_mb": 0})  # each window is read only once
     held_out = fraction > 0
     sampler = make_sampler(uncached, sources, seed, val_fraction=fraction, held_out=held_out)
     return [sampler.sample(number) for number in range(count)]
 
 
 def require_same_spaces(sources: Sequence[Source], keys: Collection[str]) -> None:
-    """Refuse datasets whose actions, or observations of these keys, differ."""
+    """Raise if datasets differ in the spaces of actions or of the observations `keys`."""
     first = sources[0].dataset
     for source in sources[1:]:
         other = source.dataset
@@ -92,7 +92,7 @@ def _require_episodes(sources: Sequence[Source], sides: Sequence[Source]) -> Non
 
 
 def require_window(length: int, sources: Sequence[Source]) -> None:
-    """Refuse data with fewer rows than one window."""
+    """Raise if the data has fewer rows than one window."""
     tables = [source.table() for source in sources]
     rows = sum(table.steps + len(table) for table in tables)
     if rows < length:

@@ -1,4 +1,4 @@
-"""Measurement of how the time of a process is spent."""
+"""Measurement of the time that parts of a process take."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Timer:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Add the time spent within to a part."""
+        """Add the duration of the block to the part `name`."""
         start = time.monotonic()
         self._active = name, start
         try:
@@ -28,13 +28,13 @@ class Timer:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the timer was made."""
+        """Seconds since the timer was created."""
         return time.monotonic() - self._start
 
     def shares(self) -> dict[str, float]:
         """The share of each part in the elapsed time; the rest is `other`."""
         seconds = dict(self.seconds)
-        if self._active is not None:  # it may take long, as random collection does
+        if self._active is not None:  # includes the current part, which may take minutes
             name, start = self._active
             seconds[name] = seconds.get(name, 0.0) + time.monotonic() - start
         total = max(self.elapsed, 1e-9)

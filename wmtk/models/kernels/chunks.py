@@ -19,7 +19,7 @@ def encoder_applies(frames: Tensor) -> bool:
 
 
 def encode_chunks(encode: Callable[[Tensor], Tensor], frames: Tensor) -> Tensor:
-    """`encode` of each chunk, concatenated. Layers' gradients are freed after each chunk."""
+    """Concatenate `encode` of each chunk. The backward pass frees memory after each chunk."""
     return torch.cat([encode(chunk) for chunk in torch.split(frames, ENCODED)])
 
 

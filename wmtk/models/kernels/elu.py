@@ -1,7 +1,7 @@
-"""ELU in place. On a CPU, where it is a tenth of an update, torch's own takes a third longer.
+"""ELU in place. On a CPU, `F.elu` takes a third longer; ELU is a tenth of the time of an update.
 
-torch computes exp(x) several times more slowly than 1 / (1 + exp(−x)). By way of the latter, ELU is
-exact to three units in the last place of a number near 1.
+torch computes exp(x) several times more slowly than sigmoid(x) = 1 / (1 + exp(−x)). ELU computed
+from sigmoid has an absolute error of at most three units in the last place of a number near 1.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from wmtk.models.kernels import enabled, selected
 
-_FEW = 2**15  # numbers: below, one call costs less than four
-_PIECE = 2**19  # numbers at a time: intermediate results stay in the cache
+_FEW = 2**15  # numbers: with fewer, a single call of torch is faster than four
+_PIECE = 2**19  # numbers per piece, so that intermediate results stay in the cache
 
 
 def elu(x: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ def elu(x: Tensor) -> Tensor:
 
 
 def elu_(x: Tensor) -> Tensor:
-    """ELU in place: passes over memory are what it costs."""
+    """ELU in place, because its time is that of its passes over memory."""
     if not enabled(_applies(x), pays=x.numel() >= _FEW):
         return torch.nn.functional.elu(x, inplace=True)
     if torch.is_grad_enabled() and x.requires_grad:

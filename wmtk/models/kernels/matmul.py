@@ -1,8 +1,8 @@
 """Matrix products of oneDNN, where they are faster than torch's default.
 
 On a CPU torch multiplies matrices with MKL, which uses half of the vector width of AMD processors
-with AVX-512. There oneDNN, which torch has for convolutions, is about twice as fast at the same
-product in float32. Everywhere else, and for small products, these functions call torch's own.
+with AVX-512. On these, oneDNN, which torch uses for convolutions, is about twice as fast in
+float32. On other hardware and for small products, these functions call torch's default.
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ def _onednn(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
     vector = bias if bias is not None and bias.ndim == 1 else None
     linear = torch.ops.mkldnn._linear_pointwise
     result: Tensor = linear(_dense(a), _dense(b).t(), vector, "none", [], "")
-    # A bias for each row is added afterwards: as a part of the product, one that lies scattered
-    # in memory makes it a thousand times slower.
+    # A bias (M, N) is added afterwards: inside of the product, a bias that is not contiguous makes
+    # oneDNN a thousand times slower.
     return result if bias is None or bias is vector else result.add_(bias)
 
 
 def _dense(x: Tensor) -> Tensor:
-    """The same matrix without gaps in memory; transposed ones have none."""
+    """The matrix without gaps in memory: a copy, unless it or its transpose is contiguous."""
     return x if x.is_contiguous() or x.t().is_contiguous() else x.contiguous()
 
 

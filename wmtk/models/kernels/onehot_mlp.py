@@ -1,8 +1,8 @@
 """Perceptrons of one-hot states by gathering rows of weights.
 
-A categorical state of S variables with K classes each is S ones among S·K numbers: its product
-with a weight is the sum of S rows of it. Nothing here records a graph; `with_gradient` makes the
-outputs differentiable in the weights afterwards, in one pass over all steps.
+A categorical state of S variables with K classes each has S ones among S·K numbers: its product
+with a weight is the sum of S rows of the weight. The forward pass records no graph; `with_gradient`
+makes the outputs differentiable in the weights afterwards, in one pass over all steps.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def draw_rows(latent: Categorical, logits: Tensor, firsts: Tensor) -> Tensor:
     """The positions of the ones of `latent.sample(logits)`: (…, S)."""
     uniform = latent.noise(logits).unsqueeze(-1)
     total = torch.softmax(latent.per_variable(logits), -1).cumsum(-1)
-    # The last sum may be a rounding error below 1: scale by it instead of trusting it.
+    # The last sum may be a rounding error below 1: scale by it.
     classes = torch.searchsorted(total, uniform * total[..., -1:]).squeeze(-1)
     return classes.clamp_(max=latent.classes[0] - 1).add_(firsts)
 

@@ -1,7 +1,8 @@
 """Imagined steps of one-hot states, without a graph through the dynamics: several times faster.
 
-One-hot states are multiplied by gathering, the actor's outputs are computed once, in the rollout,
-and each head evaluates all states at once. The plain definition is `imagination.imagine`.
+Products with one-hot states are sums of gathered rows, the actor's outputs are computed once, in
+the rollout, and each head evaluates all states at once. The plain definition is
+`imagination.imagine`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The loop over time of `RSSM.observe`, with its gradient written out by hand.
+"""The loop over time of `RSSM.observe`, with an explicit gradient.
 
 Autograd records some forty operations for each time step, which for small networks takes several
 times as long as the operations themselves. Here the forward loop records nothing, the backward
-loop carries only what time steps pass to each other, and the gradients of the weights are single
-products over all steps. The plain definition is the loop in `RSSM.observe`.
+loop computes only the gradients that flow between time steps, and the gradients of the weights are
+single products over all steps. The plain definition is the loop in `RSSM.observe`.
 
     a  = Wz·z + action       (`action` and `embed` are projected before, for all steps at once)
     h' = GRU(elu(a), h)      (gates of LayerNorm(Wc·[elu(a), h] + bc))
@@ -32,7 +32,7 @@ aten = torch.ops.aten
 
 
 def applies(latent: Latent, embeds: Tensor, deter: Tensor) -> bool:
-    """Whether the scan computes the gradients: of everything but the first state."""
+    """Whether the scan computes all required gradients; it has none for the first state."""
     return (
         type(latent) in _SLOPES
         and embeds.requires_grad
@@ -73,7 +73,7 @@ def observe_scan(
 
 
 def sample_slope(latent: Latent, dist_params: Tensor, sample: Tensor) -> Tensor:
-    """What `pull_back` needs of the derivative of a sample by its parameters."""
+    """The derivative of a sample by its parameters, in the form that `pull_back` takes."""
     return _SLOPES[type(latent)](latent, dist_params, sample)
 
 
@@ -103,7 +103,7 @@ def _gaussian_slope(latent: Gaussian, dist_params: Tensor, sample: Tensor) -> Te
     return noise * share * (1 - share)
 
 
-# Subclasses may draw differently: they use the plain loop.
+# Subclasses may sample differently, so they use the plain loop.
 _SLOPES: dict[type, Callable[[Any, Tensor, Tensor], Tensor]] = {
     Categorical: _categorical_slope,
     Binary: _binary_slope,
@@ -136,7 +136,7 @@ class _ObserveScan(torch.autograd.Function):
         T, B, U = actions.shape
         D = deter.shape[-1]
         new = actions.new_empty
-        # What the backward loop needs. `inputs` holds [elu(a), h before], as the cell takes them.
+        # Saved for the backward loop. `inputs` is [elu(a), h before], the input of the cell.
         inputs, parts = new(T, B, U + D), new(T, B, 3 * D)
         normed = parts if norm_weight is None else new(T, B, 3 * D)
         moments = new(2, T, B, 1)
@@ -200,7 +200,7 @@ class _ObserveScan(torch.autograd.Function):
         of_parts = torch.stack([of_reset, of_candidate * reset, of_update], 2)  # (T, B, 3, D)
         of_action, of_hidden = _elu_slope(inputs[..., :U]), _elu_slope(hidden)
         slope = sample_slope(latent, params, drawn)
-        # What the loop fills in.
+        # Outputs of the loop.
         d_actions, d_hidden = torch.empty_like(of_action), torch.empty_like(hidden)
         d_params, d_normed = torch.empty_like(params), torch.empty_like(of_parts)
         d_parts = d_normed.flatten(2) if norm_weight is None else torch.empty_like(parts)
@@ -244,7 +244,7 @@ class _ObserveScan(torch.autograd.Function):
 
 
 def _rows(*sequences: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The time steps of sequences (T, …), as views that are made at once."""
+    """The time steps of sequences (T, …), as views."""
     return zip(*(sequence.unbind(0) for sequence in sequences), strict=True)
 
 

@@ -1,8 +1,8 @@
-"""Convolutions of stride 2 that are faster on a CPU than torch's own at the encoder's shapes.
+"""Convolutions of stride 2 that are faster on a CPU than torch's for the shapes of the encoder.
 
 Each equals `F.conv2d` or `F.conv_transpose2d`, gradients included, and takes the same weights;
-docs/benchmarks.md has their gains. On other devices they call torch's own. Images are (N, H, W, C),
-the layout of the CPU kernels and of datasets.
+docs/benchmarks.md has the measured gains. On other devices they call these functions. Images are
+(N, H, W, C), the layout of the CPU kernels and of datasets.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from wmtk.models.kernels.matmul import no_view, outer, product, product_plus
 
 STRIDE = 2
 _SMALL = 6  # height of small images
-_FEW = 64  # channels: with fewer, adding up patches takes longer than their product saves
-_PATCH_NUMBERS = 2**23  # at a time: 32 MB of patches stay in or near the cache
+_FEW = 64  # channels: with fewer, summing the patches takes longer than the product saves
+_PATCH_NUMBERS = 2**23  # per piece: 32 MB of patches, which stay in or near the cache
 
 
 def strided_conv(x: Tensor, layer: nn.Module) -> Tensor:
@@ -64,24 +64,28 @@ def plain_conv_transpose(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def conv_without_view(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """torch's own; the output is no view, so that `elu` can overwrite it without a copy."""
+    """torch's convolution. The output is no view, so that `elu` overwrites it without a copy."""
     return _apply(_Conv, x, weight, bias)
 
 
 def conv_of_patches(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """For small images, as the last layer of an encoder has: a matrix product of all patches."""
+    """A matrix product of all patches, for small images as in the last layer of an encoder."""
     return _apply(_PatchConv, x, weight, bias)
 
 
 def transpose_of_patches(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """For small images, as the first layers of a decoder have: a product makes patches, which are
-    added up."""
+    """A matrix product that yields patches, which are summed.
+
+    For small images, as in the first layers of a decoder.
+    """
     return _apply(_PatchTranspose, x, weight, bias)
 
 
 def transpose_of_blocks(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """For few channels, as the last layers of a decoder have, and even kernels: a convolution that
-    makes blocks of pixels."""
+    """A convolution that yields blocks of pixels.
+
+    For few channels and even kernels, as in the last layers of a decoder.
+    """
     size, outputs, kernel = x.shape[1], weight.shape[1], weight.shape[2]
     assert kernel % STRIDE == 0, kernel
     block = 4 if outputs <= 4 and size % 2 == 0 and (kernel - STRIDE) % 4 == 0 else 2
@@ -100,7 +104,7 @@ def _apply(
     bias: Tensor,
     *options: object,
 ) -> Tensor:
-    """In as many bits as autocast wants; gradients come out in those of what they are of."""
+    """Apply a function in autocast's dtype; each gradient has the dtype of its input."""
     if torch.is_autocast_enabled("cpu"):
         lower = torch.get_autocast_dtype("cpu")
         x, weight, bias = x.to(lower), weight.to(lower), bias.to(lower)
@@ -110,7 +114,7 @@ def _apply(
 
 
 def _first(x: Tensor) -> Tensor:
-    """(N, H, W, C) → (N, C, H, W), as torch wants it: a view, channels last in memory."""
+    """(N, H, W, C) → (N, C, H, W), the layout of torch's functions: a view, channels last."""
     return x.permute(0, 3, 1, 2)
 
 
@@ -119,7 +123,7 @@ def _last(x: Tensor) -> Tensor:
 
 
 class _Conv(torch.autograd.Function):
-    """So that what comes out is no view: overwriting one, as `elu` does, copies its gradient."""
+    """A convolution whose output is no view: in-place changes of views copy gradients."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -137,7 +141,7 @@ class _Conv(torch.autograd.Function):
 def _backward(
     grad: Tensor, x: Tensor, weight: Tensor, transposed: bool, d_x: bool = True
 ) -> tuple[Tensor | None, Tensor, Tensor]:
-    """torch's own gradients of a convolution: of x, if it is asked for, of weight and of bias."""
+    """torch's gradients of a convolution by `x` (None unless `d_x`), `weight` and bias."""
     gradients: tuple[Tensor | None, Tensor, Tensor] = torch.ops.aten.convolution_backward(
         _first(grad), _first(x), weight, [grad.shape[-1]],
         [STRIDE, STRIDE], [0, 0], [1, 1], transposed, [0, 0], 1, [d_x, True, True],
@@ -149,12 +153,12 @@ def _backward(
 
 
 def patches_of(x: Tensor, kernel: int) -> Tensor:
-    """(N, H, W, C) → (N, h, w, k, k, C): what each position of the kernel covers."""
+    """(N, H, W, C) → (N, h, w, k, k, C): the pixels under the kernel at each output position."""
     return x.unfold(1, kernel, STRIDE).unfold(2, kernel, STRIDE).permute(0, 1, 2, 4, 5, 3)
 
 
 def sum_of_patches(patches: Tensor) -> Tensor:
-    """(N, h, w, k, k, C) → (N, H, W, C): each patch added where it was cut out."""
+    """(N, h, w, k, k, C) → (N, H, W, C): the sum of all patches, each at its position."""
     N, h, w, k, _, C = patches.shape
     image = patches.new_zeros(N, STRIDE * (h - 1) + k, STRIDE * (w - 1) + k, C)
     for i in range(h):
@@ -165,7 +169,7 @@ def sum_of_patches(patches: Tensor) -> Tensor:
 
 
 def _pieces(images: int, numbers: int) -> Iterator[slice]:
-    """Slices of a batch whose patches, of so many numbers an image, fit into the cache."""
+    """Slices of a batch whose patches, of `numbers` per image, fit into the cache."""
     step = max(1, _PATCH_NUMBERS // numbers)
     return (slice(start, start + step) for start in range(0, images, step))
 
@@ -230,9 +234,9 @@ class _PatchTranspose(torch.autograd.Function):
 
 
 class _BlockTranspose(torch.autograd.Function):
-    """Forward as a convolution of stride 1 whose channels are blocks of pixels; backward as usual.
+    """A transposed convolution, computed as one of stride 1 whose channels are blocks of pixels.
 
-    With blocks of `b` output pixels, made from blocks of `b / 2` input pixels, along one axis:
+    With blocks of `b` output pixels, computed from blocks of `b / 2` input pixels, along one axis:
     out[b·I + a] = Σ x[b/2·(I − s) + p] · weight[a + b·s − 2·p] over p and the shifts s.
     """
 
@@ -257,9 +261,9 @@ class _BlockTranspose(torch.autograd.Function):
 
 
 def _taps(kernel: int, block: int) -> Tensor:
-    """(a, p, s, tap): 1 where output a of a block takes input p, s blocks before, by that tap.
+    """(a, p, s, tap): 1 if `tap` connects output a of a block to input p of s blocks before.
 
-    The shifts run backwards, as torch's convolutions do.
+    The shifts s are in reverse order, since torch's convolutions are correlations.
     """
     fine = block // STRIDE
     shifts = -(-(kernel - STRIDE) // block) + 1

@@ -1,4 +1,4 @@
-"""A world model and a policy that are trained in turns, on the same batches."""
+"""Alternating training of a world model and a policy on the same batches."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from wmtk.training.timing import Timer
 
 
 class AgentTrainer:
-    """The trainers of a world model and of a policy, one after the other on each batch.
+    """Trains a world model, then a policy, on each batch.
 
-    Each of them has random states of its own, so that it computes the same as without the other.
+    Both have separate random states, so that each computes the same as without the other.
     """
 
     def __init__(
@@ -94,9 +94,10 @@ class AgentTrainer:
     def evaluate(
         self, log: MetricsLog, step: int, *, last: bool, best: float | None = None
     ) -> EvalOutcome:
-        """Images and, every `online.evaluate` steps, episodes; the loss is minus their mean return.
+        """Log images and, every `online.evaluate` steps, returns of test episodes.
 
-        A mean return above the best one is replaced by that of a second set of episodes.
+        After a mean return above the best one, a second set of episodes is run. The `loss` of the
+        outcome is minus their mean return.
         """
         with self._timer.timed("images"):
             self.model.evaluate(log, step, last=last)
@@ -119,7 +120,7 @@ class AgentTrainer:
         return run_eval(env, self.schema, policy, self._config.episodes, seed)
 
     def task_policy(self, seed: Sequence[int]) -> ActorPolicy:
-        """The actor of the task with its most likely actions; it follows the training."""
+        """The actor of the task with its most likely actions. It shares the trainer's weights."""
         return self._policy(self.policy.actor_critic, seed, sample=False)
 
     def collection_policy(self, seed: Sequence[int]) -> Policy:

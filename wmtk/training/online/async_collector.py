@@ -1,4 +1,4 @@
-"""Collection in another process, a few steps ahead of the updates."""
+"""Collection in a separate process, a few steps ahead of the updates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wmtk.runs.state_dict import fork_rng
 
 @dataclass
 class Played:
-    """The result of a request, and the sink of the `EpisodeDriver` in the other process."""
+    """The result of a request, and the sink of the `EpisodeDriver` in the collecting process."""
 
     episodes: list[tuple[int, Episode]] = field(default_factory=list)
     unfinished_steps: int = 0
@@ -44,10 +44,10 @@ class Played:
 
 
 class AsyncCollector:
-    """Collects `quantum` steps or a few more per round, during the updates on earlier steps.
+    """Collects at least `quantum` steps per round, during the updates on earlier steps.
 
-    Each round uses the weights at the time of its request. The result is therefore deterministic
-    in the seed, but differs from that of `SyncCollector`.
+    Each round uses the weights at the time of its request. The collected episodes are therefore
+    deterministic in the seed, but differ from those of `SyncCollector`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class AsyncCollector:
                 if result.is_over:
                     return
         finally:
-            # Steps that were collected ahead are stored, if the process still answers.
+            # Store the steps of the last request, if the process is still alive.
             with contextlib.suppress(EOFError, OSError, EnvironmentFailedError):
                 if is_requested:
                     self._store(self._receive(connection, process))
@@ -119,7 +119,7 @@ class AsyncCollector:
             raise EnvironmentFailedError(
                 f"The collecting process died (exit code {process.exitcode}).",
                 "Without background collection and with workers=1, the environment runs in a "
-                "process of its own, which is replaced when it dies.",
+                "separate process, which is replaced when it dies.",
             ) from error
         assert isinstance(result, Played), result
         return result
@@ -139,7 +139,7 @@ def _networks(policy: Policy) -> list[nn.Module]:
 
 
 def _copied(policy: Policy) -> Policy:
-    """A copy of the policy whose networks are on the CPU, in memory that processes share."""
+    """A copy of the policy with its networks on the CPU, in shared memory."""
     if not isinstance(policy, ActorPolicy):
         return policy
     schema = policy.schema

@@ -19,7 +19,7 @@ from wmtk.runs.training_config import OnlineConfig
 from wmtk.training.loop import DataSource
 from wmtk.training.timing import Timer
 
-REPORTED = "return/episodes"  # metric: the number of episodes included in `return/train` so far
+REPORTED = "return/episodes"  # metric: number of episodes included in `return/train` so far
 ONE_STEP = 1  # per round, so that updates happen exactly when they are due
 
 
@@ -31,11 +31,11 @@ class Collector(Protocol):
         """Steps of the episodes that have not ended yet."""
 
     def rollouts(self) -> Generator[None]:
-        """Some steps per round; episodes that end are added to the sink."""
+        """Make some steps per round and add finished episodes to the sink."""
 
 
 class SyncCollector:
-    """Collects in this process, between updates; environments may have processes."""
+    """Runs the policy in this process, between updates; environments may run in workers."""
 
     def __init__(
         self, plans: Sequence[EpisodePlan], policy: Policy, env: EnvSetup, sink: EpisodeSink, _: int
@@ -55,10 +55,10 @@ MakeCollector = Callable[[Sequence[EpisodePlan], Policy, EnvSetup, EpisodeSink, 
 
 
 class EnvDriver(DataSource):
-    """Collects the steps that the next update needs; stores each episode when it has ended.
+    """Collects the steps that are due before each update; stores episodes when they end.
 
     Steps of unfinished episodes count for the train ratio. If the process ends or an environment
-    fails, they are lost, and as many are collected again before the next update.
+    fails, these steps are lost and the same number is collected again before the next update.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class EnvDriver(DataSource):
         make_collector: MakeCollector = SyncCollector,
         reported: int | None = None,
     ) -> None:
-        """Collect until `target` steps; `sampler` is refreshed after new episodes.
+        """Collect until `target` steps in total; refresh `sampler` after new episodes.
 
-        `reported` is the number of episodes included in `return/train` so far; None is all.
+        `reported` is the number of episodes included in `return/train` so far; None means all.
         """
         self._config, self._env, self._replay = config, env, replay
         self._timer, self._target, self._sampler = timer, target, sampler
@@ -110,8 +110,11 @@ class EnvDriver(DataSource):
         return self._new_returns()
 
     def _collect(self, steps: int | None) -> bool:
-        """Collect until there are so many steps, or to the end; False if a stop was requested."""
-        known = self._replay.episodes
+        """Collect until there are `steps` steps, or all plans are complete.
+
+        Returns False if a stop was requested.
+        """
+        stored = self._replay.episodes
         with self._timer.timed("collect"):
             while steps is None or self.steps < steps:
                 if self._env.stop():
@@ -119,7 +122,7 @@ class EnvDriver(DataSource):
                 if next(self._rollouts, self) is self:
                     break
                 self._env.on_steps(self.steps)
-            if self._replay.episodes > known:
+            if self._replay.episodes > stored:
                 self._sampler.refresh()
         return True
 
@@ -135,7 +138,7 @@ class EnvDriver(DataSource):
         return values | self._new_returns()
 
     def _new_returns(self) -> dict[str, float]:
-        """The mean return of the episodes since the last report, and the number of all reported."""
+        """The mean return of episodes since the last report, and the number of reported ones."""
         replay = self._replay
         new = replay.returns[max(len(replay.returns) - replay.episodes + self._reported, 0) :]
         self._reported = replay.episodes

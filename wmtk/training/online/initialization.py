@@ -1,4 +1,4 @@
-"""The start of an online run: its arguments, its networks and its run directory."""
+"""Initialization of an online run: its arguments, networks and run directory."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from wmtk.training.run_setup import (
 )
 
 DEFAULT_STEPS = 20_000
-PREFILLS = 10  # the default is at least so many times the random steps
+PREFILLS = 10  # the default number of steps is at least PREFILLS times `online.prefill`
 
 
 @dataclass(frozen=True)
 class OnlineStart:
-    """Everything that an online run starts with."""
+    """The checked arguments and the networks of an online run."""
 
     run: Run
     resumed: bool
@@ -56,7 +56,7 @@ class OnlineStart:
     agent: AgentTrainer
     seed: int
     steps: int
-    updates: int  # that are due after `steps` steps
+    updates: int  # total number due after `steps` steps
 
 
 def initialize(
@@ -113,7 +113,7 @@ def initialize(
 
 
 def steps_of(run: Run | None, config: OnlineConfig) -> int:
-    """The number of steps of the last call for a run; for a new one, more than the random steps."""
+    """The total steps of the last call for a run; for a new run, the default."""
     default = max(DEFAULT_STEPS, PREFILLS * config.prefill)
     if run is None:
         return default
@@ -156,13 +156,14 @@ def load_init(agent: AgentTrainer, init: Path | None, run: Run | None) -> dict[s
 
 
 def require_updates(config: TrainingConfig, steps: int) -> int:
-    """The number of updates that are due after so many steps; raises if there is none."""
+    """The number of updates that are due after `steps` steps; raises if it is 0."""
     online = config.online
     updates = online.updates_at(steps)
     if not updates:
         first = online.steps_for(1)
         hint = f"Collect more: steps={10 * first}"
-        # The most random steps after which an update is due; none of them leaves no data.
+        # The largest prefill after which an update is due. It must be positive: without a prefill
+        # there would be no data.
         most = steps if online.pretrain else steps - math.ceil(online.train_every)
         if 1 <= most < online.prefill:
             hint += f"; or fewer random steps: online.prefill={-(-most // 2)}"

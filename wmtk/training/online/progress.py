@@ -27,7 +27,7 @@ class Score:
 
     @classmethod
     def of(cls, report: Mapping[str, float]) -> Score:
-        """The score in a line of the metrics; older runs did not log the critic's values."""
+        """The score of a line of metrics; NaN for critic's values, which older runs did not log."""
         both = (report.get(f"eval/{name}_return") for name in ("predicted", "discounted"))
         predicted, discounted = (math.nan if value is None else value for value in both)
         confirmed = report.get("eval/confirmed_return")
@@ -42,8 +42,8 @@ class OnlineProgress:
     steps: int  # agent steps, including those of unfinished episodes
     action_repeat: int  # frames per step
     updates: int
-    returns: Sequence[float]  # of the episodes in the replay, oldest first; the list grows
-    episodes: int  # episodes that were ever added to the replay
+    returns: Sequence[float]  # of the episodes in the replay, oldest first; grows during the run
+    episodes: int  # episodes added to the replay so far, including evicted ones
     scores: Sequence[Score]  # of all evaluations
     losses: Mapping[str, float]  # of the last report, for a progress line
     shares: Mapping[str, float]  # of the time, by part
@@ -72,19 +72,19 @@ class ProgressTracker:
         ]
 
     def collected(self, steps: int) -> None:
-        """Environments have made steps, `steps` in total."""
+        """Report that the environments have made `steps` steps in total."""
         self._steps = steps
         self._report()
 
     def updated(self, progress: TrainProgress) -> None:
-        """The trainers have made an update."""
+        """Report an update."""
         self._updates, self._losses = progress.step, progress.losses
         self._report()
 
     def evaluated(self, report: EvalReport, confirmation: EvalReport | None) -> dict[str, float]:
-        """An evaluation has finished, with a second set of episodes after a best score.
+        """Record an evaluation; returns its metrics.
 
-        Returns its metrics.
+        `confirmation` is the second set of episodes, which is run after a best score.
         """
         metrics = {"steps/agent": float(self._steps), **eval_metrics(report)}
         metrics |= confirmation_metrics(confirmation) if confirmation else {}

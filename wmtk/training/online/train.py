@@ -58,13 +58,13 @@ def online(
         out: The run directory to write; its dataset replay.zarr has the episodes.
         config, preset, ablations, overrides, seed, device, on_note, stop, world_model: As in
             `train_model`; without config and preset, the settings of `init` are used, if given.
-        steps: Agent steps in total, in whole episodes; default: 20,000 or 10 × online.prefill if
-            that is more, or as before on resuming.
+        steps: Total agent steps, in whole episodes; default: the maximum of 20,000 and
+            10 × online.prefill, or that of the resumed run.
         datasets: Further data to train on, as in `train_model`.
-        init: A run whose world model, and policy if it has one, training starts with.
-        resume: Continue from the newest checkpoint, with all whole episodes, if `out` is a run.
+        init: A run from which the world model, and the policy if it has one, are initialized.
+        resume: Continue from the newest checkpoint and the stored episodes if `out` is a run.
         workers: Processes for the environments; default: as many as there are cores.
-        background: Collect in another process during updates.
+        background: Collect in a separate process during updates.
         timeout: Seconds without a step after which a process is replaced.
         on_progress: Called after every step of collection and after every update.
         on_message: Called with messages about environments.

@@ -19,7 +19,7 @@ from wmtk.reprs import brief
 
 T = TypeVar("T")
 MAX_SIZE = 2048  # pixels: rendering takes memory, and options may come from a file
-MAX_REPEAT = 10_000  # simulator steps of one step
+MAX_REPEAT = 10_000  # simulator steps per agent step
 VERSION = re.compile(r"(NoFrameskip|Deterministic)?-v\d+$")
 
 
