@@ -1,4 +1,4 @@
-"""A trained model in use: NumPy arrays in, NumPy arrays out."""
+"""Inference with trained models: NumPy arrays in, NumPy arrays out."""
 
 from importlib.util import find_spec
 

@@ -27,10 +27,10 @@ Observation = Mapping[str, NDArray[Any]]  # leaves by key
 class ActorPolicy:
     """The actor of a world model as a `wmtk.collecting.Policy` for N environments.
 
-    The policy keeps the latent state of each environment. Call it with one observation to act in a
-    single environment, after `begin()` for each episode. It has a random-number generator of its
-    own, so that acting does not change the numbers that training draws. The networks are used as
-    they are, also while they are trained.
+    The policy stores the latent state of each environment. To act in a single environment, call it
+    with one observation, after `begin()` for each episode. It has a separate random-number
+    generator, so that acting does not change the random numbers of training. The networks are not
+    copied: updates of their weights take effect immediately.
 
     Example:
         >>> import wmtk
@@ -83,7 +83,7 @@ class ActorPolicy:
         self._is_first[env_index] = True
 
     def __call__(self, obs: Any) -> NDArray[Any]:
-        """The action for the next observation of environment 0, as the environment returned it."""
+        """The action for the next observation of environment 0, in the environment's format."""
         assert self.schema.structure is not None
         return self.act([0], [flatten_value(self.schema.structure, obs)])[0]
 
@@ -117,10 +117,10 @@ class ActorPolicy:
         spec = self.schema.obs[key]
         for each in obs:
             if key not in each or np.shape(each[key]) != spec.shape:
-                shape = np.shape(each[key]) if key in each else "nothing"
+                got = f"has shape {np.shape(each[key])}" if key in each else "is missing"
                 raise SchemaMismatchError(
-                    f"The actor sees {key!r} of shape {spec.shape}, not {shape}.",
-                    "It acts in the task that its model was trained on, with the same options.",
+                    f"The observation {key!r} {got}; the actor takes shape {spec.shape}.",
+                    "Use the task that the model was trained on, with the same options.",
                 )
         rows = np.stack([np.asarray(each[key], spec.dtype) for each in obs])
         return to_tensor(self.observations.rows(key, rows), self._device).unsqueeze(1)

@@ -44,7 +44,7 @@ class ActionCodec:
         return f"ActionCodec({brief(str(self.spec))}, size={self.size})"
 
     def encode(self, action: NDArray[Any]) -> Tensor:
-        """(B, T, …) → (B, T, A) float32. Row 0 of an episode holds a zero action."""
+        """(B, T, …) → (B, T, A) float32. The action of row 0 of an episode is zero."""
         lead = action.shape[:2]
         if not self.sizes:
             numbers = (action.reshape(*lead, -1) - self._middle) / self._half
@@ -77,7 +77,7 @@ class ActionCodec:
 def to_inputs(
     batch: Batch, observations: ObsCodec, actions: ActionCodec, device: torch.device
 ) -> Inputs:
-    """The batch as tensors; a window that starts inside an episode keeps its first action."""
+    """The batch as tensors. Windows that start inside an episode include their first action."""
     return Inputs(
         obs={key: to_tensor(rows, device) for key, rows in observations(batch.obs).items()},
         action=actions.encode(batch.action).to(device),

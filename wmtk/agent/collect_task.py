@@ -1,4 +1,4 @@
-"""`wmtk.collect`: play a task with a policy and store the episodes."""
+"""`wmtk.collect`: run a policy in a task and store the episodes."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def collect(
     on_progress: Callable[[RolloutProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> CollectReport:
-    """Play a task and store whole episodes in the dataset `out`.
+    """Run a policy in a task and store whole episodes in the dataset `out`.
 
-    Pass exactly one of `steps` and `episodes`. Episodes are finished, so that a
-    few more steps than `steps` are stored. The same seed gives the same dataset.
+    Pass exactly one of `steps` and `episodes`. Running episodes are finished, so that a few more
+    steps than `steps` are stored. The same seed gives the same dataset.
 
     Example:
         >>> import wmtk
@@ -65,13 +65,13 @@ def collect(
         policy: `"random"`, the run directory of a trained policy, `"package.module:function"`, a
             function from an observation to an action, a loaded agent, or a `Policy`. The actions of
             trained policies are sampled.
-        explore: Use the explorer of the run, which seeks states on which its ensemble disagrees.
+        explore: Use the explorer of the run, which maximizes the disagreement of its ensemble.
         epsilon: Probability of replacing an action by a random one.
         envs: Environments that run in parallel.
         workers: Processes for the environments; 0 runs them in this process. None starts one per
             core, except for the environments of wmtk, which are faster without.
         seed: None draws a random seed, which the report contains.
-        append: Add to an existing dataset, which is refused otherwise.
+        append: Add to an existing dataset; without it, an existing `out` is an error.
         capacity: Steps beyond which the dataset evicts its oldest episodes. Datasets store it.
         store_info: Keys of the environment's `info` to store.
         env_options: Options of the environment, such as `{"rgb": True}`.
@@ -87,21 +87,21 @@ def collect(
     """
     if (steps is None) == (episodes is None):
         raise UsageError(
-            "It is not clear how much to collect.", "Pass exactly one of steps and episodes."
+            f"steps is {steps} and episodes is {episodes}.", "Pass exactly one of them."
         )
     resolved = named_task(task, env_options)
     agent = agent_of(policy, "latest", "cpu")
     make_policy = policy_maker(
         agent or policy, lambda: schema_of(resolved), explore=explore, sample=True
-    )  # before the dataset: an unknown policy must not leave an empty dataset behind
+    )  # before the dataset is created: an unknown policy leaves no empty dataset
     on_start(resolved)
     seed = secrets.randbelow(2**31) if seed is None else seed
     opened = dataset_for(resolved, out, store_info=store_info, capacity=capacity, append=append)
     with opened as dataset, acting_threads(agent):
-        words = seed_entropy(dataset, seed)
-        actor = make_policy(dataset.schema, words)
+        entropy = seed_entropy(dataset, seed)
+        actor = make_policy(dataset.schema, entropy)
         if epsilon:
-            actor = EpsilonGreedy(actor, epsilon, dataset.schema.action, words)
+            actor = EpsilonGreedy(actor, epsilon, dataset.schema.action, entropy)
         report = collect_episodes(
             resolved,
             dataset,

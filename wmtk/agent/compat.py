@@ -25,10 +25,10 @@ def restore_world_model(
 
 
 def with_cell_bias(model: WorldModel, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Add zeros for the bias before the GRU's layer norm, which the first models lacked.
+    """Add zeros for the bias before the GRU's layer norm, which models of early versions lack.
 
-    Its moments in Adam are zeros too. Moments are saved by the position of the parameter, so those
-    of the parameters behind it move by one.
+    Its moments in Adam are zeros as well. Moments are saved by the position of their parameter, so
+    the positions of later parameters increase by one.
     """
     if f"model/{_BIAS}" in tensors or f"model/{_NORM}" not in tensors:
         return tensors
@@ -38,7 +38,7 @@ def with_cell_bias(model: WorldModel, tensors: Mapping[str, Tensor]) -> Mapping[
     for key, value in tensors.items():
         if key.startswith(_ADAM):
             index, _, name = key.removeprefix(_ADAM).partition("/")
-            if index.isdecimal():  # anything else is refused when the optimizer is restored
+            if index.isdecimal():  # other keys raise when the optimizer is restored
                 key = f"{_ADAM}{int(index) + (int(index) >= position)}/{name}"
         completed[key] = value
     step = tensors.get(f"{_ADAM}{position}/step")

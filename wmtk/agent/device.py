@@ -20,7 +20,7 @@ _SMALL = 1024  # rows of a batch times depth of the convolutions; preset tiny ha
 
 
 def choose_device(name: str) -> str:
-    """The name of a device that can be used; `auto` chooses the best one."""
+    """Check the name of a device and return it; `auto` selects the best available one."""
     if name == "auto":
         if torch.cuda.is_available():
             return "cuda"
@@ -36,10 +36,10 @@ def choose_device(name: str) -> str:
 
 
 def tune_allocator() -> bool:
-    """Make glibc keep freed memory for later allocations; returns whether that succeeded.
+    """Make glibc reuse freed memory instead of returning it; returns whether that succeeded.
 
-    By default glibc returns large blocks to the system, which clears gigabytes of pages again at
-    every update: a third of the training time. This affects the whole process: for commands only.
+    By default glibc returns large blocks to the system, which then clears gigabytes of pages at
+    every update: a third of the training time. Affects the whole process: call it in commands only.
     """
     libc = _glibc()
     if libc is None:
@@ -56,9 +56,10 @@ def tune_allocator() -> bool:
 def tune_threads(rows: int, depth: int) -> bool:
     """Set torch to one thread for a small model; returns whether the model is small.
 
-    `rows` is the number of rows of a batch, `depth` that of the convolutions. A second thread saves
-    5% at best; on a busy machine the threads wait for each other at every operation, which took a
-    hundred times as long. OMP_NUM_THREADS overrides this. It affects the whole process.
+    `rows` is the number of rows of a batch, `depth` is `model.cnn_depth`. With small models, a
+    second thread saves 5% at most; on a busy machine threads wait for each other at every
+    operation, which was 100 times slower in measurements. OMP_NUM_THREADS disables this function.
+    Affects the whole process.
     """
     small = rows * depth <= _SMALL and "OMP_NUM_THREADS" not in os.environ
     if small:
@@ -68,7 +69,7 @@ def tune_threads(rows: int, depth: int) -> bool:
 
 @contextmanager
 def tuned_threads(rows: int, depth: int) -> Iterator[None]:
-    """`tune_threads` within the block; the former number of threads afterwards."""
+    """`tune_threads` within the block; restores the previous number of threads afterwards."""
     threads = torch.get_num_threads()
     tune_threads(rows, depth)
     try:
@@ -78,7 +79,7 @@ def tuned_threads(rows: int, depth: int) -> Iterator[None]:
 
 
 def return_freed_memory() -> None:
-    """Return freed memory that the process keeps to the system."""
+    """Return the freed memory of the process to the system."""
     if (libc := _glibc()) is not None:
         libc.malloc_trim(0)
 

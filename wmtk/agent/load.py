@@ -44,9 +44,9 @@ from wmtk.runs.state_dict import checkpoint_errors, load_module_state
 
 @dataclass(frozen=True)
 class EpisodePrediction:
-    """Predictions of H steps, S samples each: arrays (S, H, …)."""
+    """S samples of predictions of H steps: arrays (S, H, …)."""
 
-    obs: dict[str, NDArray[Any]]  # images as bytes, everything else as numbers
+    obs: dict[str, NDArray[Any]]  # images as uint8, everything else as float32
     reward: NDArray[np.float32]
     discount: NDArray[np.float32]
 
@@ -56,7 +56,7 @@ class EpisodePrediction:
 class LoadedModel:
     """A trained world model: encodes, reconstructs, predicts and imagines.
 
-    `wmtk.load` makes it from a run of `wmtk.train_model`.
+    `wmtk.load` returns it for a run of `wmtk.train_model`.
 
     Example:
         >>> import wmtk
@@ -72,11 +72,11 @@ class LoadedModel:
     Attributes:
         run: The run directory.
         config: Its settings.
-        schema: Spaces of the model's inputs; `data_schema` has those of its data.
+        schema: Spaces of the model's inputs; `data_schema` has those of the training data.
         model: The network, a torch module in evaluation mode.
         step: Number of updates of the checkpoint.
         hash: SHA-256 of the checkpoint's tensors.
-        device: Where the network computes.
+        device: The device of the network.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class LoadedModel:
 
     @property
     def gamma(self) -> float | None:
-        """The discount of a step that is not terminal; None if the model learns no discounts."""
+        """The discount of non-terminal steps; None if the model has no discount head."""
         config = self.config.model
         return config.discount if config.discount_scale else None
 
@@ -134,7 +134,7 @@ class LoadedModel:
         require_fit(self.data_schema, dataset.schema, f"{self.run.path} and {dataset.path}")
 
     def preprocess(self, batch: Batch) -> Batch:
-        """The batch with observations as inputs of the model, to compare with its outputs."""
+        """The batch with preprocessed observations, which are comparable to the model's outputs."""
         return replace(batch, obs=self.observations(batch.obs))
 
     def episode_inputs(self, episode: Episode) -> Inputs:
@@ -160,7 +160,7 @@ class LoadedModel:
 
     @torch.no_grad()
     def reconstruct(self, episode: Episode) -> dict[str, NDArray[Any]]:
-        """The reconstruction of each row: (T+1, …), images as bytes."""
+        """Reconstructions of all rows: (T+1, …), images as uint8."""
         return decoded(self.model, self.observe(episode).feat[0])
 
     @torch.no_grad()
@@ -215,7 +215,7 @@ class LoadedModel:
 
     @torch.no_grad()
     def decode(self, deter: NDArray[Any], stoch: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """The observations of states (…, D) and (…, Z): images as bytes, the rest as numbers."""
+        """Decode states (…, D) and (…, Z) to observations: images as uint8, others as float32."""
         feat = np.concatenate([deter, stoch], -1, dtype=np.float32)
         return decoded(self.model, torch.from_numpy(feat).to(self.device))
 
@@ -229,12 +229,12 @@ class LoadedModel:
     def make_policy(
         self, *, sample: bool, seed: Sequence[int] = (0,), explore: bool = False
     ) -> ActorPolicy:
-        """A policy with latent states of its own. RunError if the run has no actor.
+        """Make a policy, with separate latent states. Raises RunError if the run has no actor.
 
         Args:
             sample: Sample actions instead of taking the most likely ones.
             seed: Seed of the policy's random numbers.
-            explore: Use the explorer, which seeks states on which the ensemble disagrees.
+            explore: Use the explorer, which maximizes the disagreement of the ensemble.
         """
         raise RunError(
             f"{self.run.path} is a {self.run.kind} run: it has no actor.",
@@ -246,7 +246,7 @@ class LoadedModel:
 class LoadedAgent(LoadedModel):
     """A trained world model with an actor and a critic.
 
-    `wmtk.load` makes it from a run of `wmtk.train_policy` or `wmtk.online`.
+    `wmtk.load` returns it for a run of `wmtk.train_policy` or `wmtk.online`.
 
     Example:
         >>> import wmtk
@@ -308,7 +308,7 @@ class LoadedAgent(LoadedModel):
 
     @torch.no_grad()
     def value(self, state: State) -> NDArray[np.float32]:
-        """The critic's values (…) of states: the discounted sum of rewards from the state on."""
+        """The critic's values (…) of states: expected discounted sums of the following rewards."""
         return _numpy(self.actor_critic.critic(state.feat).squeeze(-1))
 
     @torch.no_grad()

@@ -1,6 +1,6 @@
 """Policies as arguments: a name, a run directory, a loaded agent, a function or a policy.
 
-Torch is imported for runs and agents only: random play and functions work without it.
+Torch is imported for runs and agents only: random policies and functions work without it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def is_run(policy: PolicyLike) -> bool:
 
 
 def _is_loaded(policy: PolicyLike) -> TypeGuard[LoadedModel]:
-    """Whether `policy` is a loaded model, whose module has then been imported."""
+    """Whether `policy` is a loaded model; does not import its module."""
     module = sys.modules.get("wmtk.agent.load")
     return module is not None and isinstance(policy, module.LoadedModel)
 
 
 def agent_of(policy: PolicyLike, checkpoint: str, device: str) -> LoadedModel | None:
-    """The loaded agent or run that `policy` stands for; None for every other policy."""
+    """The loaded model of `policy`, if it is a run directory or a loaded model; else None."""
     if _is_loaded(policy):
         return policy
     if isinstance(policy, str | os.PathLike) and is_run(policy):
@@ -66,10 +66,13 @@ def named_task(task: str | ResolvedTask, env_options: Mapping[str, Any] | None) 
 def policy_maker(
     policy: PolicyLike, task_schema: Callable[[], Schema], *, explore: bool, sample: bool
 ) -> Callable[[Schema, Sequence[int]], Policy]:
-    """A function (schema, seed) → policy; a policy that is missing or does not fit is refused."""
+    """A function (schema, seed) → policy.
+
+    Raises for a policy that does not exist or does not fit the task.
+    """
     agent = agent_of(policy, "latest", "cpu")
     if agent is not None:
-        agent.make_policy(sample=sample, explore=explore)  # refuses a run without this actor
+        agent.make_policy(sample=sample, explore=explore)  # raises for a run without this actor
         require_fit(
             agent.data_schema, task_schema(), f"The policy of {agent.run.path} and the task"
         )
@@ -77,14 +80,13 @@ def policy_maker(
     if explore:
         raise UsageError(
             f"{policy_name(policy)} has no ensemble, whose disagreement an explorer maximizes.",
-            "Exploring takes the run directory of a policy trained with "
-            "behavior.explore=disagreement.",
+            "Pass the run directory of a policy trained with behavior.explore=disagreement.",
         )
     return simple_policy(policy)
 
 
 def simple_policy(policy: PolicyLike) -> Callable[[Schema, Sequence[int]], Policy]:
-    """The same for policies without a world model."""
+    """Like `policy_maker`, for policies without a world model."""
     if isinstance(policy, Policy):
         return lambda schema, seed: policy
     if isinstance(policy, str):
@@ -97,7 +99,7 @@ def simple_policy(policy: PolicyLike) -> Callable[[Schema, Sequence[int]], Polic
 
 
 def policy_name(policy: PolicyLike) -> str:
-    """How messages and records name a policy."""
+    """The name of a policy in messages and records."""
     if isinstance(policy, str | os.PathLike):
         return os.fspath(policy)
     if _is_loaded(policy):
@@ -107,7 +109,7 @@ def policy_name(policy: PolicyLike) -> str:
 
 @contextmanager
 def acting_threads(agent: LoadedModel | None) -> Iterator[None]:
-    """One thread for small models while they act; the former number of threads afterwards."""
+    """Within the block, torch uses one thread if the model is small."""
     if agent is None:
         yield
         return

@@ -16,8 +16,8 @@ from wmtk.agent.predictions import open_loop
 from wmtk.models.conv import to_bytes
 from wmtk.models.world_model import Inputs, WorldModel
 
-CONTEXT, HORIZON, WINDOWS = 5, 15, 3  # of an image
-KEEP = 10  # images per key
+CONTEXT, HORIZON, WINDOWS = 5, 15, 3  # rows, rows and windows per image
+KEEP = 10  # images that remain on disk per key
 
 Frame = NDArray[np.uint8]  # (H, W, 3)
 
@@ -81,13 +81,13 @@ def open_loop_images(model: WorldModel, inputs: Inputs) -> dict[str, Frame]:
 
 
 def _color(frames: Tensor) -> Frame:
-    """Frames (N, T, H, W, C) of one, three or four channels as RGB; transparency is left out."""
+    """Convert frames (N, T, H, W, C) of one, three or four channels to RGB; drops transparency."""
     pixels: Frame = frames.cpu().numpy()[..., :3]
     return np.broadcast_to(pixels, (*pixels.shape[:-1], 3))
 
 
 def _draw(truth: Frame, model: Frame, mask: NDArray[np.bool_], context: int) -> Frame:
-    """Frames (N, T, H, W, 3) as one image: three rows per window, a column per step."""
+    """Draw frames (N, T, H, W, 3) as one image: three rows per window, a column per step."""
     difference = (model.astype(np.int16) - truth + 255) // 2
     rows = np.stack([truth, model, difference.astype(np.uint8)], 1)  # (N, 3, T, H, W, 3)
     N, R, T, H, W, _ = rows.shape
@@ -113,7 +113,7 @@ def _draw(truth: Frame, model: Frame, mask: NDArray[np.bool_], context: int) -> 
 
 
 def save_image(folder: Path, key: str, step: int, image: Frame) -> Path:
-    """Write a PNG, and delete all but the newest few of the key."""
+    """Write a PNG and delete all but the newest KEEP images of the key."""
     folder.mkdir(exist_ok=True)
     stem = f"open_loop-{key.replace('/', '_')}"
     path = folder / f"{stem}-{step:08d}.png"

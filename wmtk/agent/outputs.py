@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Posterior:
-    """The model after observing each row of N windows of T rows."""
+    """Posterior states and predictions of the model at each row of N windows of T rows."""
 
     obs: Mapping[str, NDArray[Any]]  # reconstructions (N, T, …), images as bytes
     reward: Floats  # (N, T), predicted
@@ -30,7 +30,7 @@ class Posterior:
     # Probabilities of the K classes (two of binary variables), or mean and standard deviation.
     posterior: Floats  # (N, T, V, K)
     prior: Floats  # (N, T, V, K), before observing the row
-    # The recorded rewards (N, T), transformed as the model learns them; None: not transformed.
+    # Recorded rewards (N, T) in the unit of `reward`; None if that is the unit of the task.
     true_reward: Floats | None = None
 
     __repr__ = brief_repr
@@ -76,7 +76,7 @@ class PolicyRollout:
     """Imagined rollouts of H steps of a policy after an observed context, S samples each."""
 
     obs: Mapping[str, NDArray[Any]]  # (N, S, H, …), images as bytes
-    action: NDArray[Any]  # (N, S, H, …), which led to the row, as the environment takes it
+    action: NDArray[Any]  # (N, S, H, …), which led to the row, in the environment's format
     reward: Floats  # (N, S, H)
     discount: Floats  # (N, S, H)
     value: Floats  # (N, S, H), of the critic

@@ -1,4 +1,4 @@
-"""`wmtk.evaluate`: returns of whole episodes, with what they compare with."""
+"""`wmtk.evaluate`: returns of whole episodes, compared with baselines."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ if TYPE_CHECKING:
     from wmtk.agent.load import LoadedModel
     from wmtk.runs.run_directory import Run
 
-FEW = 10  # episodes of random play by default
+FEW = 10  # maximal default number of episodes of the random policy
 
 
 @dataclass(frozen=True)
 class PolicyEvaluation:
-    """Episodes that a policy played, and what their returns compare with."""
+    """The returns of a policy, and baselines to compare them with."""
 
     task: ResolvedTask
     schema: Schema  # of the task
     policy: str  # description
     report: EvalReport
-    random: EvalReport | None = None  # episodes of random play, if any were played
+    random: EvalReport | None = None  # episodes of the random policy, if it was evaluated
     baselines: Baselines | None = None  # stored by the run, if it is of this task
     training_seed: int = 0
-    agent: str = ""  # name of a policy that is no run
+    agent: str = ""  # name of a policy that is not a run
     run: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)  # of a run: update, checkpoint, …
 
@@ -74,11 +74,11 @@ class PolicyEvaluation:
 
     @property
     def mean_return(self) -> float:
-        """The mean of `returns`; NaN without an episode."""
+        """The mean of `returns`; NaN without episodes."""
         return sum(self.returns) / len(self.returns) if self.returns else float("nan")
 
     def comparison(self) -> ReturnComparison:
-        """The mean return beside random play, the run's data and the task's threshold."""
+        """Compare the mean return with the random policy, the data and the task's threshold."""
         stored = self.baselines or Baselines()
         known = known_returns(self.task)
         random = MeanReturn(known["random"]) if known else stored.random
@@ -90,7 +90,7 @@ class PolicyEvaluation:
         return compare_return(MeanReturn.of(summarize_returns(self.returns)), baselines)
 
     def to_json(self) -> dict[str, Any]:
-        """The record that `wmtk scores` reads, with lengths, comparisons and settings."""
+        """The record that `wmtk scores` reads, plus lengths, comparisons and settings."""
         report = self.report
         base = report.evaluation(seed=self.training_seed, agent=self.agent, run=self.run).to_json()
         known = known_returns(self.task)
@@ -147,10 +147,11 @@ def evaluate(
     on_random_progress: Callable[[RolloutProgress], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
 ) -> PolicyEvaluation:
-    """Play whole episodes with a policy and report their returns.
+    """Run a policy in whole episodes and report their returns.
 
-    Each environment plays an equal share of the episodes to the end, so that short episodes do not
-    count more. The same seed gives the same episodes, none of which `wmtk.collect` plays.
+    Each environment runs an equal share of the episodes to the end, so that short episodes are not
+    over-represented. The same seed gives the same episodes. They differ from those of
+    `wmtk.collect` with any seed.
 
     Example:
         >>> import wmtk
@@ -164,7 +165,7 @@ def evaluate(
     Args:
         policy: The run directory of a trained policy, a loaded agent, `"random"`,
             `"package.module:function"`, a function from an observation to an action, or a `Policy`.
-        task: The task to play; by default the one that the run was trained on.
+        task: The task; by default the one that the run was trained on.
         episodes: Number of episodes.
         envs: Environments that run in parallel.
         workers: Processes for the environments; 0 runs them in this process. None starts one per
@@ -173,22 +174,22 @@ def evaluate(
         sample: Sample the actions of a trained policy instead of taking the most likely ones.
         checkpoint: `"latest"`, `"best"`, or the number of an update.
         device: `"auto"`, `"cpu"`, `"cuda"`, `"cuda:N"` or `"mps"`.
-        random_episodes: Episodes of random play to compare with. By default as many as `episodes`,
-            at most 10, if no return of random play is known for the task, and otherwise none.
-        record: Keep the first episode of environment 0, with images, in `report.recording`.
-        env_options: Options of the environment, which replace those that the run recorded.
+        random_episodes: Episodes of the random policy, as a baseline. By default 0 if its return
+            is known for the task, else `episodes`, at most 10.
+        record: Store the first episode of environment 0, with images, in `report.recording`.
+        env_options: Options of the environment, which replace the recorded options of the run.
         trust_env: `module:Id` of an environment that the run may import.
-        run: A run directory whose recorded task and options apply to a `policy` that is no run.
+        run: A run directory whose recorded task and options are used, for other policies.
         timeout: Seconds without a step after which a worker process is replaced.
         on_start: Called with the resolved task and the number of steps after which episodes are
             truncated (None: the task's own limit), before the first episode.
         on_progress: Called after each round of steps.
-        on_random_progress: The same for random play.
+        on_random_progress: Like `on_progress`, for the episodes of the random policy.
         on_message: Called with warnings.
 
     Returns:
-        Returns, lengths, and the comparison with random play, the data and the task's threshold.
-        Ctrl-C returns the whole episodes with `report.interrupted=True`.
+        Returns, lengths, and baselines: the random policy, the data and the task's threshold.
+        Ctrl-C returns the finished episodes with `report.interrupted=True`.
     """
     agent = agent_of(policy, checkpoint, device)
     if agent is None:
@@ -233,7 +234,7 @@ def evaluate(
 
 
 def _introspector(actor: Any) -> ActorIntrospector | None:
-    """The critic's expectations of a trained actor, whose module has then been imported."""
+    """The introspector of a trained actor; None for other policies. Does not import torch."""
     module = sys.modules.get("wmtk.agent.actor_policy")
     if module is None or not isinstance(actor, module.ActorPolicy):
         return None
@@ -244,7 +245,7 @@ def _introspector(actor: Any) -> ActorIntrospector | None:
 
 @dataclass(frozen=True)
 class _Setup:
-    """What an evaluation plays, and what it records about the policy."""
+    """The task and the policy of an evaluation, and the record of both."""
 
     task: ResolvedTask
     schema: Schema
@@ -258,16 +259,16 @@ class _Setup:
 
     @property
     def longest(self) -> int | None:
-        """Steps after which an episode is truncated; None where the task has a limit of its own.
+        """Steps after which an episode is truncated; None for tasks with a time limit.
 
-        Without a limit, longer episodes than those of the data would not compare with them.
+        The limit is the longest episode of the data, so that returns are comparable.
         """
         if self.task.time_limit is not None or self.baselines is None:
             return None
         return self.baselines.longest
 
     def default_random(self, episodes: int) -> int:
-        """Episodes of random play: none where its return is known, or the policy is random."""
+        """Episodes of the random policy: 0 if its return is known or `policy` is random itself."""
         measured = self.baselines is not None and self.baselines.random is not None
         known = measured or known_returns(self.task)
         return 0 if known or self.agent == "random" else min(episodes, FEW)
@@ -328,7 +329,7 @@ def _setup_policy(
     if sample:
         hint = f"Omit sample=True with {name}."
         raise UsageError("Only trained actors can sample actions.", hint)
-    make_policy = simple_policy(policy)  # which refuses one that does not exist
+    make_policy = simple_policy(policy)  # raises for a policy that does not exist
     if run is not None:
         from wmtk.runs.run_directory import Run
 
@@ -352,18 +353,18 @@ def _recorded_task(
     env_options: Mapping[str, Any] | None,
     trust_env: str | Collection[str],
 ) -> ResolvedTask:
-    """The task that a run recorded, or another one, with options."""
+    """`task`, else the recorded task of a run, with options."""
     if task is not None and not isinstance(task, str):
         return named_task(task, env_options)
     return task_of(run.about["env"], task, env_options, trust_env=trust_env)
 
 
 def _stored_baselines(run: Run, task: ResolvedTask) -> Baselines | None:
-    """The baselines of a run, if it is of this very task."""
+    """The baselines of a run; None if its task or options differ from `task`."""
     from wmtk.runs.baselines import read_baselines
 
     recorded = run.about["env"]
-    defaults = dataclasses.asdict(type(task.options)())  # of options added after the run was made
+    defaults = dataclasses.asdict(type(task.options)())  # for options that older runs lack
     former = {name: recorded.get(name, defaults[name]) for name in defaults}
     current = json.loads(json.dumps(task.kwargs, default=str))
     same = recorded.get("task") == task.task and former == current
@@ -377,6 +378,6 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def _reached(mean: float, known: Mapping[str, float]) -> dict[str, float]:
-    """The return on a scale from random play, 0, to each other known return, 1."""
+    """The return on a scale from the random policy (0) to each other known return (1)."""
     others = [name for name in known if name != "random"]
     return {name: normalize(mean, known["random"], known[name]).item() for name in others}

@@ -108,7 +108,7 @@ def window(inputs: Inputs, rows: slice) -> Inputs:
 
 @torch.no_grad()
 def decoded(model: WorldModel, feat: Tensor) -> dict[str, NDArray[Any]]:
-    """The observations of features (…, F): images as bytes, everything else as numbers."""
+    """Decode features (…, F) to observations: images as uint8, everything else as float32."""
     obs: dict[str, NDArray[Any]] = {
         key: to_bytes(image).cpu().numpy() for key, image in model.decode(feat).items()
     }

@@ -1,7 +1,7 @@
 """Checks that the weights of a checkpoint have the sizes of the settings.
 
-Only the header of the checkpoint is read, and the networks are built on the meta device: wrong or
-forged settings allocate no memory.
+Only the header of the checkpoint is read, and the networks are built on the meta device, so that
+wrong or malicious settings allocate no memory.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from wmtk.runs.training_config import TrainingConfig
 
 
 def recorded_class(world_model: type[WorldModel]) -> dict[str, str]:
-    """The record of a run's class of world model; empty for `WorldModel` itself."""
+    """The entry for the class of the world model in run.json; empty for `WorldModel`."""
     name = f"{world_model.__module__}:{world_model.__qualname__}"
     return {} if world_model is WorldModel else {"world_model": name}
 
 
 def require_recorded_class(run: Run, world_model: type[WorldModel]) -> None:
-    """Raise unless a run was trained with a class of this name, in whatever module."""
+    """Raise unless a run was trained with a class of the same name, in any module."""
     recorded = str(run.about.get("world_model", f"{WorldModel.__module__}:{WorldModel.__name__}"))
     name = recorded.rpartition(":")[2]
     if name != world_model.__qualname__:
@@ -60,13 +60,13 @@ def require_saved_sizes(
             if run.has_actor:
                 networks = make_actor_networks(config.behavior, model, actions)
                 for name, module in networks.items():
-                    # Networks without any saved tensor are refused when they are loaded.
+                    # Networks without any saved tensor raise when they are loaded.
                     if any(key.startswith(f"{name}/") for key in shapes):
                         require_shapes(name, module, shapes)
     except (ConfigError, SpaceError) as error:
         raise RunError(f"{run.path}: {error.message}", error.hint) from error
-    except RuntimeError as error:  # sizes beyond what a tensor can have
+    except RuntimeError as error:  # sizes that exceed the limits of tensors
         raise RunError(
-            f"The settings of {run.path} make networks of impossible sizes: {error}.",
-            "Use the settings that the run was made with.",
+            f"The settings of {run.path} result in networks of invalid sizes: {error}.",
+            "Use the settings that the run was started with.",
         ) from error

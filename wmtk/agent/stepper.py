@@ -25,8 +25,8 @@ from wmtk.runs.state_dict import fork_rng
 class ModelStepper:
     """Steps of imagination in a loaded model.
 
-    All random numbers come from the seeds that are passed in: the same calls give the same states,
-    and the first of several rollouts does not depend on how many others there are.
+    All random numbers come from the `seed` arguments: the same calls return the same states, and
+    the first of several rollouts does not depend on their number.
     """
 
     def __init__(self, loaded: LoadedModel) -> None:
@@ -57,7 +57,7 @@ class ModelStepper:
         return self._latent_state(states.at(-1))
 
     def preprocess(self, obs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Observations as inputs of the model, to compare with its outputs."""
+        """Preprocess observations, which are then comparable to the model's outputs."""
         return self.loaded.observations(obs)
 
     @torch.no_grad()
@@ -96,7 +96,7 @@ class ModelStepper:
     # --- outputs ---
 
     def transform_reward(self, reward: float) -> float:
-        """A reward of the task, transformed as the model learns rewards."""
+        """Convert a reward of the task to the unit of the reward head."""
         return float(self._model.transform_reward(torch.tensor(reward)))
 
     @torch.no_grad()
@@ -144,7 +144,7 @@ class ModelStepper:
         return LatentState(state.deter.cpu().numpy(), codes.cpu().numpy().astype(dtype))
 
     def _tensors(self, state: LatentState) -> State:
-        """The state as tensors; `dist_params` are zeros: the prior computes them from `deter`."""
+        """The state as tensors. `dist_params` are zeros, since no step uses them."""
         latent = self._model.rssm.latent
         deter = torch.from_numpy(state.deter).to(self._device)
         codes = torch.from_numpy(state.codes).to(self._device)
@@ -160,9 +160,9 @@ def _number(seed: Sequence[int]) -> int:
 
 
 def single_threaded(loaded: LoadedModel) -> ModelStepper:
-    """A stepper, after setting torch to one thread in this process.
+    """Make a stepper and set torch to one thread in this process.
 
-    A step of the paper's size takes 14 ms on one core, and leaves the others to the browser.
+    A step of the paper's model takes 14 ms on one core; the other cores stay free.
     """
     torch.set_num_threads(1)
     return ModelStepper(loaded)
