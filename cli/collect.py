@@ -25,7 +25,7 @@ from wmtk.cli.common.options import (
     Workers,
     seed_option,
 )
-from wmtk.cli.viz.serve_command import PORT, NoOpen, Port, play_yourself
+from wmtk.cli.viz.serve_command import PORT, NoOpen, Port, collect_human
 from wmtk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def collect(
         int | None,
         typer.Option(min=1, metavar="N", help="Agent steps; the last episodes are completed."),
     ] = None,
-    episodes: Annotated[int | None, typer.Option(min=1, metavar="N", help="Episodes.")] = None,
+    episodes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Number of episodes.")
+    ] = None,
     human: Annotated[
         bool, typer.Option("--human", help="Act yourself, in the browser, until Ctrl-C.")
     ] = False,
@@ -93,7 +95,7 @@ def collect(
         typer.Option(
             min=1,
             metavar="N",
-            help="Steps to keep: beyond it the oldest episodes are evicted, now and later.",
+            help="Most steps to store; beyond it the oldest episodes are evicted, now and later.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -128,7 +130,7 @@ def collect(
     env_options = task_options(env_settings, obs_keys)
     keys = [key.strip() for key in store_info.split(",") if key.strip()]
     if human and steps is None and episodes is None:
-        play_yourself(
+        collect_human(
             task,
             out,
             keys,
@@ -185,7 +187,7 @@ def collect(
     if report.interrupted:
         target, done = (steps, report.steps) if steps else (episodes, report.episodes)
         rest = max((target or 0) - done, 1)
-        # The last one of a repeated option counts, so that these can simply be added.
+        # A repeated option takes its last value, so the command can be extended at its end.
         note(
             "Interrupted; complete episodes are stored. To continue, run the same command with "
             f"these options added at its end:\n--{noun}s {rest} --append"
@@ -193,12 +195,12 @@ def collect(
         raise typer.Exit(console.INTERRUPTED)
 
 
-def _kept(report: CollectReport, capacity: int) -> str:
-    """The content of the dataset, and why it differs from the capacity."""
-    kept = f"{human_count(report.kept_steps)} steps, {human_count(report.kept_episodes, 'episode')}"
+def _stored(report: CollectReport, capacity: int) -> str:
+    """The size of the dataset, and why it differs from the capacity."""
+    size = f"{human_count(report.kept_steps)} steps, {human_count(report.kept_episodes, 'episode')}"
     if report.kept_steps > capacity:
-        return f"{kept}: the newest episode stays whole, though the capacity is {capacity:,}"
-    return f"{kept}: the capacity is {capacity:,}, and the oldest episodes are evicted whole"
+        return f"{size}: the newest episode stays whole, though the capacity is {capacity:,}"
+    return f"{size}: the capacity is {capacity:,}, and the oldest episodes are evicted whole"
 
 
 def _render(report: CollectReport) -> Table:
@@ -215,7 +217,7 @@ def _render(report: CollectReport) -> Table:
         "seed": str(report.seed),
     }
     if report.capacity is not None:
-        rows["kept"] = _kept(report, report.capacity)
+        rows["kept"] = _stored(report, report.capacity)
     if report.dropped:
         rows["dropped"] = f"{human_count(report.dropped, 'episode')} of a failing environment"
     for name, value in rows.items():

@@ -32,7 +32,7 @@ BACKENDS: dict[str, tuple[str, ...]] = {
     "osmesa": ("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"),
 }
 RENDERING_FIX = "apt-get install libegl1 libgl1-mesa-dri"
-# Extras that only name others, or that are for working on wmtk itself.
+# Extras that combine others, or that are for the development of wmtk.
 NOT_FEATURES = {"all", "dev"}
 
 
@@ -48,7 +48,7 @@ class Fact:
 
 
 def gather() -> list[Fact]:
-    """Everything that `wmtk doctor` shows."""
+    """All rows of the table of `wmtk doctor`."""
     return [
         *system_facts(),
         *package_facts(),

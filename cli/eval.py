@@ -44,7 +44,7 @@ def evaluate(
         Path | None,
         typer.Argument(metavar="RUN", help="A run directory with a policy.", show_default=False),
     ] = None,
-    episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Episodes.")] = 20,
+    episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Number of episodes.")] = 20,
     random: Annotated[
         int | None,
         typer.Option(
@@ -170,12 +170,12 @@ def evaluate(
             on_random_progress=bars.update_random,
             on_message=warn,
         )
-    report, chance = evaluation.report, evaluation.random
+    report, random_report = evaluation.report, evaluation.random
     if report.results:
         console.emit(evaluation.to_json(), json=json, render=render)
     if video is not None and report.recording is not None:
         _write_video(video, evaluation, fps)
-    if report.interrupted or (chance is not None and chance.interrupted):
+    if report.interrupted or (random_report is not None and random_report.interrupted):
         _note_interruption(report, episodes, video)
         raise typer.Exit(console.INTERRUPTED)
 

@@ -24,7 +24,7 @@ from wmtk.errors import UsageError, WmtkError
 
 
 class Lazy(NamedTuple):
-    """Where a subcommand is: a function becomes a command, a `typer.Typer` a group of commands."""
+    """The location of a subcommand: a function, or a `typer.Typer` for a group of commands."""
 
     panel: str  # of `wmtk --help`
     module: str

@@ -110,7 +110,7 @@ def scores(
     Examples:
       wmtk scores                                    published results
       wmtk scores runs/*/eval.json                   with your runs
-      wmtk scores big=big.csv small=small.csv        with two agents of yours
+      wmtk scores big=big.csv small=small.csv        with two of your agents
       wmtk scores mine.csv --chart differences.png   game by game, as bars
     """
     from wmtk.scores import compare, published_agents, read_scores

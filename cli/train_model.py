@@ -102,7 +102,7 @@ def train_model(
         Precision | None,
         typer.Option(
             metavar="FORMAT",
-            help="Of encoders, decoders and heads: auto, float32, bfloat16 or float16.",
+            help="Format of encoders, decoders and heads: auto, float32, bfloat16 or float16.",
             show_default="auto",
             rich_help_panel=COMPUTE,
         ),

@@ -92,10 +92,10 @@ def train_policy(
     model's run; --set changes those that begin with behavior, data and logging.
 
     A policy trained for long in a frozen model exploits the errors of the model. The disagreement
-    of an ensemble of predictors measures where the data says little: --penalty subtracts it
-    from imagined rewards, and --explore disagreement trains an actor that seeks it, to collect data
-    with. At the end the policy is evaluated in the environment, and its return is shown beside
-    the return that the critic expected.
+    of an ensemble of predictors is large where data is scarce: --penalty subtracts it from imagined
+    rewards, and --explore disagreement trains an actor that maximizes it, to collect such data. At
+    the end the policy is evaluated in the environment, and its return is shown beside the return
+    that the critic expected.
 
     Ctrl-C finishes the update, saves a checkpoint and exits with code 130; the same command with
     --resume continues, with the same result as an uninterrupted run.

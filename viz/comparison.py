@@ -57,7 +57,7 @@ class ComparedModel:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelComparison:
     """Metrics of several models on the same windows, and the differences to the first model."""
 
     dataset: Path
@@ -71,7 +71,7 @@ class Comparison:
     models: list[ComparedModel]
     differences: list[Difference]
     files: list[Written] = field(repr=False)  # chart and video, if they were requested
-    not_drawn: list[str] = field(repr=False)  # models that the video has no room for
+    not_drawn: list[str] = field(repr=False)  # models beyond those that a video shows
 
     __repr__ = brief_repr
 
@@ -104,7 +104,7 @@ def compare(
     seed: int = 0,
     device: str = "auto",
     on_progress: OnProgress = no_progress,
-) -> Comparison:
+) -> ModelComparison:
     """Evaluate models on the same windows, and compute differences to the first one.
 
     All models observe and imagine the same rows. Intervals of differences are bootstrapped over
@@ -165,7 +165,7 @@ def compare(
         )
     metrics = [compute_metrics(each, seed=seed, factors=False) for each in measurements]
     first = opened[0]
-    result = Comparison(
+    result = ModelComparison(
         dataset=first.dataset.path,
         held_out=[each.held_out for each in opened],
         windows=len(first.windows),

@@ -129,19 +129,19 @@ def code_usage(
         checkpoint=checkpoint,
         device=device,
     )
-    current = _moment(opened, seed, on_progress)
+    current = _checkpoint_codes(opened, seed, on_progress)
     name = "codes-training" if training else "codes"
     path = path or default_path(opened, name, still=True)
     model = opened.model
     title = f"Codes of {model.run.path.name}"
     caption = f"{opened.dataset.path.name}: {opened.held_out}. {current.usage.frames:,} frames."
-    moments = _moments(opened, current, seed, device, on_progress) if training else []
+    history = _history(opened, current, seed, device, on_progress) if training else []
     at_update = f"{title}, update {current.update:,}"
     if training:
         written = write_drawing(
             path,
-            lambda: code_history(moments, title=title, caption=caption),
-            lambda: _maps(moments, title, caption),
+            lambda: code_history(history, title=title, caption=caption),
+            lambda: _maps(history, title, caption),
             fps,
         )
     else:
@@ -157,7 +157,7 @@ def code_usage(
         codes=current.usage,
         prior_usage=current.prior,
         distance=current.distance,
-        training=[_averages(moment) for moment in moments],
+        training=[_averages(codes) for codes in history],
     )
 
 
@@ -186,7 +186,7 @@ def code_distributions(
     )
 
 
-def _moment(opened: ModelWindows, seed: int, on_progress: OnProgress) -> CheckpointCodes:
+def _checkpoint_codes(opened: ModelWindows, seed: int, on_progress: OnProgress) -> CheckpointCodes:
     """The use of codes by one checkpoint."""
     from wmtk.viz.plots.code_history import CheckpointCodes
 
@@ -203,7 +203,7 @@ def _moment(opened: ModelWindows, seed: int, on_progress: OnProgress) -> Checkpo
     return CheckpointCodes(opened.model.step, metrics.code_usage(posterior), prior.mean(0))
 
 
-def _moments(
+def _history(
     opened: ModelWindows, current: CheckpointCodes, seed: int, device: str, on_progress: OnProgress
 ) -> list[CheckpointCodes]:
     """The use of codes by each checkpoint of the run, on the same windows."""
@@ -216,39 +216,39 @@ def _moments(
             f"{run.path} has a single checkpoint: no change can be shown.",
             "Train with logging.keep_checkpoints=20 to keep more of them.",
         )
-    moments = []
+    history = []
     for step in steps:
         if step == current.update:
-            moments.append(current)
+            history.append(current)
             continue
         earlier = replace(opened, model=load(run.path, str(step), device))
-        moments.append(_moment(earlier, seed, on_progress))
-    return moments
+        history.append(_checkpoint_codes(earlier, seed, on_progress))
+    return history
 
 
-def _averages(moment: CheckpointCodes) -> CodeAverages:
+def _averages(codes: CheckpointCodes) -> CodeAverages:
     return CodeAverages(
-        update=moment.update,
-        dead_share=moment.usage.dead_share,
-        perplexity=float(moment.usage.perplexity.mean()),
-        information=float(moment.usage.information.mean()),
-        distance=float(moment.distance.mean()),
+        update=codes.update,
+        dead_share=codes.usage.dead_share,
+        perplexity=float(codes.usage.perplexity.mean()),
+        information=float(codes.usage.information.mean()),
+        distance=float(codes.distance.mean()),
     )
 
 
-def _maps(moments: Sequence[CheckpointCodes], title: str, caption: str) -> Iterator[Image]:
+def _maps(history: Sequence[CheckpointCodes], title: str, caption: str) -> Iterator[Image]:
     """The map of each checkpoint."""
     from wmtk.viz.plots.code_map import code_map
     from wmtk.viz.plots.figures import figure_pixels
 
-    for moment in moments:
-        name = f"{title}, update {moment.update:,}"
-        yield figure_pixels(code_map(moment.usage, moment.prior, title=name, caption=caption))
+    for codes in history:
+        name = f"{title}, update {codes.update:,}"
+        yield figure_pixels(code_map(codes.usage, codes.prior, title=name, caption=caption))
 
 
 def _episode_frames(opened: ModelWindows, episodes: int, title: str, seed: int) -> Iterator[Image]:
     """One window of each of some episodes, one after the other."""
     batch = opened.model.preprocess(opened.one_per_episode(episodes))
     image = choose_image(dict(opened.model.schema.obs), None)
-    for film in code_clips(opened.model.observe_batch(batch, seed), batch, image):
-        yield from code_frames(film, title=title)
+    for clip in code_clips(opened.model.observe_batch(batch, seed), batch, image):
+        yield from code_frames(clip, title=title)

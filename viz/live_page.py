@@ -39,11 +39,11 @@ def serve(
 ) -> None:
     """Serve a page on which datasets and models are explored, until Ctrl-C.
 
-    The address holds a random token; without it, nothing is served.
+    The address contains a random token, without which requests are refused.
 
     Args:
         paths: Run directories and datasets, in any order.
-        record: Dataset for the episodes that are played in the real environment; None saves none.
+        record: Dataset for episodes in the real environment; None saves none.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one.
         open_browser: Called with the address of the page; None opens no browser.
@@ -64,7 +64,7 @@ def serve(
     runs = [path for path in given if os.path.lexists(path / "run.json")]
     datasets = [path for path in given if path not in runs]
     if not given:
-        raise UsageError("There is nothing to show.", "Name runs or datasets, or both.")
+        raise UsageError("No run or dataset given.", "Pass run directories, datasets, or both.")
     trusted = [trust_env] if isinstance(trust_env, str) else list(trust_env)
     entries = [run_entry(path, checkpoint, device, trusted) for path in runs]
     data = [data_entry(path) for path in datasets]
@@ -167,6 +167,6 @@ def _target(path: Path, runs: Sequence[RunEntry], trust_env: Sequence[str]) -> R
     else:
         raise UsageError(
             f"The task of the new dataset {path} is unknown.",
-            "Name a run, or use wmtk collect TASK --human --out …",
+            "Pass a run of the task, or use wmtk collect TASK --human --out …",
         )
     return RecordingTarget(task, dataset_for(task, path, append=True), secrets.randbelow(2**31))

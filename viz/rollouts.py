@@ -107,7 +107,7 @@ def side_by_side(rollouts: Sequence[Rollout], models: Sequence[str]) -> Rollout:
     """Merge the first futures of several models on the same window into one rollout."""
     first = rollouts[0]
     ends = [rollout.end_predicted for rollout in rollouts]
-    known = [part[:1] for part in ends if part is not None]
+    learned = [part[:1] for part in ends if part is not None]
     return replace(
         first,
         predicted={
@@ -115,7 +115,7 @@ def side_by_side(rollouts: Sequence[Rollout], models: Sequence[str]) -> Rollout:
             for key in first.predicted
         },
         reward_predicted=np.concatenate([rollout.reward_predicted[:1] for rollout in rollouts]),
-        end_predicted=np.concatenate(known) if len(known) == len(ends) else None,
+        end_predicted=np.concatenate(learned) if len(learned) == len(ends) else None,
         models=tuple(models),
     )
 
@@ -175,7 +175,7 @@ def policy_rollouts(
         actions: Names of the actions.
     """
     C = int(batch.reward.shape[1])
-    look = actions or ActionLook(agent.schema.action)
+    action_look = actions or ActionLook(agent.schema.action)
     batch = agent.preprocess(batch)
     posterior = agent.observe_batch(batch, seed)
     batch = in_model_units(batch, posterior)
@@ -203,7 +203,7 @@ def policy_rollouts(
             if agent.gamma is None
             else terminal_probability(discount, agent.gamma),
             value=_joined(values[number], dream.value[number]).astype(np.float64),
-            actions=(*[""] * C, *(look.text(action) for action in dream.action[number, 0])),
+            actions=(*[""] * C, *(action_look.text(action) for action in dream.action[number, 0])),
             dream=True,
         )
         imagined_return = expected_return(

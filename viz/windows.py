@@ -136,8 +136,8 @@ class HeldOut:
 def held_out(dataset: Dataset, about: Mapping[str, Any], folder: Path | None = None) -> HeldOut:
     """The episodes that a run held out of training, or all if it was trained on other datasets.
 
-    `about` holds the datasets and the held-out fraction of the run in `folder`. A dataset inside of
-    the run directory is the replay of an online run, of which nothing is held out.
+    `about` contains the datasets and the held-out fraction of the run in `folder`. A dataset inside
+    of the run directory is the replay of an online run, from which nothing is held out.
     """
     table = dataset.episodes
     every = np.ones(len(table), bool)
@@ -151,13 +151,13 @@ def held_out(dataset: Dataset, about: Mapping[str, Any], folder: Path | None = N
     return HeldOut(split(fraction, held_out=True)(table), "episodes held out of training")
 
 
-def common_held_out(name: str, held: Sequence[HeldOut]) -> NDArray[np.bool_]:
+def common_held_out(name: str, groups: Sequence[HeldOut]) -> NDArray[np.bool_]:
     """Flags of the episodes that all models held out; raises UsageError if there are none."""
-    common = np.logical_and.reduce([each.episodes for each in held])
+    common = np.logical_and.reduce([each.episodes for each in groups])
     if not common.any():
         raise UsageError(
             f"{name} has no held-out episode: training used all of them.",
-            "Give another dataset of the same task.",
+            "Pass another dataset of the same task.",
         )
     return np.asarray(common)
 
@@ -245,10 +245,10 @@ def open_common_windows(
     data = dataset if isinstance(dataset, Dataset) else Dataset.open(dataset)
     for model in models:
         model.require_fit(data)
-    held = [held_out(data, training_of(model.run), model.run.path) for model in models]
+    held_outs = [held_out(data, training_of(model.run), model.run.path) for model in models]
     windows = choose_windows(
         data.episodes,
-        common_held_out(str(data.path), held),
+        common_held_out(str(data.path), held_outs),
         context=context,
         horizon=horizon,
         count=count,
@@ -258,7 +258,7 @@ def open_common_windows(
     longest = max(window.rows for window in windows) - context
     return [
         ModelWindows(model, data, each.note, windows, context, longest)
-        for model, each in zip(models, held, strict=True)
+        for model, each in zip(models, held_outs, strict=True)
     ]
 
 

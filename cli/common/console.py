@@ -107,7 +107,7 @@ def emit(data: T, *, json: bool, render: Callable[[T], RenderableType]) -> None:
     """Print a result: `data` as JSON, or rendered; a `str` is printed unwrapped, to be copied."""
     if json:
         text = jsonlib.dumps(to_plain(data), indent=2, allow_nan=False)
-        # DEL is the one control character that it leaves.
+        # json.dumps escapes all control characters except DEL.
         typer.echo(text.replace("\x7f", "\\u007f"), file=out.file)
     else:
         rendered = render(data)
@@ -120,7 +120,7 @@ def emit_text(data: Any, text: str, *, json: bool) -> None:
 
 
 def to_plain(value: Any) -> Any:
-    """`value` as what JSON can hold: dataclasses as objects, NaN and infinities as null.
+    """`value` as JSON types: dataclasses become objects, NaN and infinities null.
 
     Fields that a dataclass leaves out of its `repr` are left out.
     """
@@ -200,8 +200,8 @@ class Progress:
             BarColumn(),
             TextColumn("{task.fields[status]}", markup=False),
             console=err,
-            disable=not err.is_terminal,  # it still counts, for the plain lines
-            # Results belong on stdout even while the bar is shown; other output does not.
+            disable=not err.is_terminal,  # a disabled bar still counts, for the plain lines
+            # Results are printed to stdout during the bar; other output is redirected.
             redirect_stdout=out.file is not sys.stdout,
         )
         self._started_at = started_at

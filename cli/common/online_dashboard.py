@@ -127,8 +127,8 @@ class View:
             speed.append(f"{human_time(left * seconds / (p.updates - updates))} left")
         random = self._config.prefill - p.steps
         if p.updates == 0 and p.steps > steps and random > 0:
-            still = human_time(random * seconds / (p.steps - steps))
-            speed.append(f"{still} of random steps left")
+            remaining = human_time(random * seconds / (p.steps - steps))
+            speed.append(f"{remaining} of random steps left")
         return speed
 
     def _collected(self, p: OnlineProgress) -> str:

@@ -15,7 +15,7 @@ from wmtk.errors import UsageError
 TASK, DATA, TRAINING, POLICY, OUTPUT = "Task", "Data", "Training", "Policy", "Output"
 COMPUTE = "Compute"
 
-MAX_SEED = 2**63 - 1  # torch takes no larger one
+MAX_SEED = 2**63 - 1  # torch accepts no larger seed
 PRESET = "tiny"  # wmtk.training.presets.DEFAULT_PRESET, without importing torch
 PRESETS = "tiny, atari, dmc_vision, humanoid or montezuma"
 
@@ -52,7 +52,7 @@ def parse_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def parse_settings(texts: Iterable[str], option: str = "--set") -> dict[str, Any]:
-    """The same with values as in JSON (numbers, true, null, lists), or else as text."""
+    """Values of a repeated option `KEY=VALUE`, parsed as JSON where possible, or else as text."""
     settings: dict[str, Any] = {}
     for name, value in parse_pairs(texts, option).items():
         try:

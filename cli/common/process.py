@@ -1,4 +1,4 @@
-"""The process of a command: its stdout, which holds results only, and its signals."""
+"""The process of a command: its stdout, reserved for results, and its signals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def release_stdout() -> None:
     console = sys.modules.get("wmtk.cli.common.console")
     if console is not None and console.out._file is not None:
         sys.stdout = sys.__stdout__ = console.out.file  # type: ignore[misc]
-        console.out._file = None  # whatever sys.stdout is when something is printed
+        console.out._file = None  # then it prints to the current sys.stdout
 
 
 def interrupt(*_: object) -> None:
@@ -52,7 +52,7 @@ class StopOnSignal:
     """Sets `requested` on the first Ctrl-C or SIGTERM; the second one interrupts at once.
 
     A signal that the parent process has set to be ignored stays ignored: a shell does so with
-    SIGINT for the background jobs of a script, which the Ctrl-C of others must not end.
+    SIGINT for the background jobs of a script, so that Ctrl-C does not end them.
     """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)

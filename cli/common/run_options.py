@@ -69,7 +69,7 @@ def require_used(changes: Mapping[str, Any], sections: Sequence[str], command: s
     used = ", ".join(f"{s}.*" if s not in SINGLE else s for s in sections)
     for name in changes:
         section = name.partition(".")[0]
-        if section == "model" != sections[0]:  # of a frozen model, see `train_policy`
+        if section == "model" != sections[0]:  # of a frozen model: `train_policy` reports it
             continue
         if section in TrainingConfig.model_fields and section not in sections:
             raise UsageError(f"{command} does not use the setting {name}.", f"It uses {used}.")

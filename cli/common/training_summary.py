@@ -127,7 +127,7 @@ def render_policy(record: Record) -> RenderableType:
             if last.get(f"train/{name}") is not None:
                 table.add_row(title, f"{last[f'train/{name}']:.4g}")
     evaluate = f"wmtk eval {shlex.quote(str(record['run']))}"
-    # The return above is imagined; only the environment shows how much of it is real.
+    # The return above is imagined; this one is measured in the environment.
     if test := record["test"]:
         tested = f"{test['eval/return']:.4g} ± {test['eval/return_std']:.3g}"
         table.add_row("real return", f"{tested}, in a test of update {test['step']:,}")
@@ -196,7 +196,7 @@ def _score(report: Mapping[str, Any]) -> str:
 
 
 def _best(report: Mapping[str, Any]) -> str:
-    """The best test, by a second set of episodes: its own mean was chosen for being high."""
+    """The best evaluation, by a second set of episodes: the mean that selected it is biased."""
     if report.get("eval/confirmed_return") is None:
         return _score(report)
     own, confirmed = report["eval/return"], report["eval/confirmed_return"]

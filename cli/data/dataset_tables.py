@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wmtk.datasets.summary import ProvenanceSummary, Statistics, Summary, TagSummary
 
 BARS = "▁▂▃▄▅▆▇█"
-SHOWN_IDS = 8  # of lost episodes, per part
+MOST_IDS = 8  # of lost episodes, per part
 STYLES = {"error": "bold red", "warning": "yellow"}
 
 
@@ -71,7 +71,7 @@ def render_info(summary: Summary) -> RenderableType:
         _arrays(summary),
     ]
     if summary.provenance:
-        blocks += ["", _makers(summary.provenance)]
+        blocks += ["", _provenance(summary.provenance)]
     if summary.tags:
         blocks += ["", render_tags(summary.tags)]
     return Group(*blocks)
@@ -123,27 +123,27 @@ def _settings(env: Mapping[str, Any]) -> str:
 
 
 def _arrays(summary: Summary) -> Table:
-    table = _grid("array", "space", "dtype", "a row", right=["a row"])
+    table = _grid("array", "space", "dtype", "row size", right=["row size"])
     for array in summary.arrays:
         space = array.space.removesuffix(f" {array.dtype}")
         table.add_row(array.path, space, array.dtype, human_bytes(array.row_bytes))
     return table
 
 
-def _makers(makers: Sequence[ProvenanceSummary]) -> Table:
+def _provenance(groups: Sequence[ProvenanceSummary]) -> Table:
     numbers = ("episodes", "return", "seeds")
     table = _grid("policy", "task", "code", *numbers, right=numbers)
-    for maker in makers:
-        policy = maker.policy or "unknown"
-        if maker.checkpoint:
-            policy += f" ({maker.checkpoint[:8]})"
+    for group in groups:
+        policy = group.policy or "unknown"
+        if group.checkpoint:
+            policy += f" ({group.checkpoint[:8]})"
         table.add_row(
             one_line(policy),
-            one_line(maker.env_id or "unknown"),
-            one_line(maker.code_version or "unknown"),
-            human_count(maker.episodes),
-            number(maker.mean_return),
-            human_count(len(set(maker.seeds))),
+            one_line(group.env_id or "unknown"),
+            one_line(group.code_version or "unknown"),
+            human_count(group.episodes),
+            number(group.mean_return),
+            human_count(len(set(group.seeds))),
         )
     return table
 
@@ -217,8 +217,8 @@ def render_repair(report: RepairReport) -> RenderableType:
     for action in report.actions:
         lines += [Text(_relative(action.path, report.path)), Text(f"  {action.what}", "dim")]
         if action.lost:
-            ids = ", ".join(action.lost[:SHOWN_IDS])
-            more = len(action.lost) - SHOWN_IDS
+            ids = ", ".join(action.lost[:MOST_IDS])
+            more = len(action.lost) - MOST_IDS
             tail = f" and {human_count(more)} more" if more > 0 else ""
             lines.append(Text(f"  lost: {ids}{tail}", "red"))
     done = "would be made" if report.dry_run else "made"

@@ -33,13 +33,13 @@ Settings = Annotated[
 ]
 
 
-def _made(report: TransformReport) -> str:
+def _counts(report: TransformReport) -> str:
     counts = human_count(report.episodes, "episode"), human_count(report.steps, "step")
     return f"{report.path}: {', '.join(counts)}."
 
 
 def _filtered(report: TransformReport) -> str:
-    return f"{_made(report)} {human_count(report.dropped, 'episode')} left out."
+    return f"{_counts(report)} {human_count(report.dropped, 'episode')} left out."
 
 
 def merge(
@@ -67,7 +67,7 @@ def merge(
     overwrite = may_replace(out, yes=yes)
     with counted("merge", "episode") as report:
         result = transform.merge(opened, out, overwrite=overwrite, progress=report)
-    emit_text(result, _made(result), json=json)
+    emit_text(result, _counts(result), json=json)
 
 
 def split(
@@ -102,7 +102,7 @@ def split(
             opened, train, val, fraction, seed, overwrite=any(overwrite), progress=report
         )
     result = {"train": sides[0], "val": sides[1], "seed": seed}
-    lines = "\n".join(_made(side) for side in sides) + f"\nSeed {seed}."
+    lines = "\n".join(_counts(side) for side in sides) + f"\nSeed {seed}."
     emit_text(result, lines, json=json)
 
 
@@ -141,10 +141,10 @@ def filter_dataset(
         ended=ended,
     )
     with open_dataset(dataset, tag) as opened:
-        made_by = transform.by_provenance(opened, policy=policy, env_id=env)
+        provenance = transform.by_provenance(opened, policy=policy, env_id=env)
         overwrite = may_replace(out, yes=yes)
         with counted("filter", "episode") as report:
-            chosen = transform.all_of(bounds, made_by)
+            chosen = transform.all_of(bounds, provenance)
             result = transform.filter_episodes(
                 opened, out, chosen, overwrite=overwrite, progress=report
             )
@@ -193,7 +193,7 @@ def resize(
                 overwrite=overwrite,
                 progress=report,
             )
-    emit_text(result, _made(result), json=json)
+    emit_text(result, _counts(result), json=json)
 
 
 def import_dataset(

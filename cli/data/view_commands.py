@@ -98,7 +98,7 @@ def play(
 ) -> None:
     """Write an episode as a video with actions, rewards and returns.
 
-    Observations without images are drawn as bars.
+    Observations without images are drawn as lines.
 
     \b
     Examples:

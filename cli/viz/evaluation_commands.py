@@ -1,4 +1,4 @@
-"""`wmtk viz metrics`, `compare` and `report`: how good models are, in numbers and words."""
+"""`wmtk viz metrics`, `compare` and `report`: the evaluation of models, with verdicts."""
 
 from __future__ import annotations
 
@@ -151,7 +151,8 @@ def compare(
         )
     emit(result, json=json, render=render_comparison)
     if result.not_drawn:
-        note(f"{video} has no room for more models: it is without {', '.join(result.not_drawn)}.")
+        drawn = len(result.models) - len(result.not_drawn)
+        note(f"{video} shows the first {drawn} models, without {', '.join(result.not_drawn)}.")
     for file in result.files:
         size = f"{file.width} × {file.height} pixels, {human_bytes(file.bytes)}"
         note(f"{file.path}: {size}.")

@@ -226,7 +226,8 @@ def codes(
 
     A video shows the codes of an episode step by step, with the frames and the KL between posterior
     and prior. With --training the image or video shows the change from checkpoint to checkpoint;
-    the setting logging.keep_checkpoints is the number of checkpoints that a training keeps.
+    the setting logging.keep_checkpoints is the number of checkpoints that a training keeps. Images
+    can also be written as .svg or .pdf.
 
     \b
     Examples:

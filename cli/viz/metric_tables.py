@@ -19,7 +19,7 @@ from wmtk.viz.evaluation.interval_text import (
 )
 
 if TYPE_CHECKING:
-    from wmtk.viz.comparison import Comparison
+    from wmtk.viz.comparison import ModelComparison
     from wmtk.viz.evaluation.model_metrics import Factor, ModelMetrics
     from wmtk.viz.evaluation.obs_quality import ObsQuality
     from wmtk.viz.metrics import EndingQuality, Estimate, RewardQuality
@@ -43,7 +43,7 @@ def render(result: Evaluation) -> RenderableType:
     return Group(*parts)
 
 
-def shown_steps(horizon: int) -> list[int]:
+def table_steps(horizon: int) -> list[int]:
     """Steps of a horizon for the columns of a table, with the first and the last."""
     steps = [step for step in STEPS if step < horizon]
     return [*steps[: COLUMNS - 1], horizon]
@@ -61,7 +61,7 @@ def _table(*columns: str) -> Table:
 
 def _horizon_table(key: str, quality: ObsQuality, metrics: ModelMetrics) -> Table:
     """The metrics of one observation key at some steps."""
-    steps = shown_steps(metrics.horizon)
+    steps = table_steps(metrics.horizon)
     table = _table(f"{key}, at step", *(str(step) for step in steps))
     name = "PSNR" if quality.image else "SNR"
     rows: list[tuple[str, Estimate, int]] = [
@@ -213,7 +213,7 @@ def _explanations(result: Evaluation) -> Iterator[Text]:
     )
 
 
-def render_comparison(result: Comparison) -> RenderableType:
+def render_comparison(result: ModelComparison) -> RenderableType:
     """The verdicts on all models, and a table of their differences."""
     verdicts: list[Text] = []
     for model in result.models:

@@ -73,7 +73,7 @@ def serve(
     )
 
 
-def play_yourself(
+def collect_human(
     task: str,
     out: Path,
     store_info: Sequence[str],

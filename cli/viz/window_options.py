@@ -14,6 +14,7 @@ from wmtk.cli.common.options import DATA, OUTPUT, seed_option
 
 CONTEXT, HORIZON, SAMPLES, WINDOWS = 5, 45, 5, 50  # wmtk.viz.windows, without importing numpy
 
+# The units of progress, by the beginning of its description.
 NOUNS = {
     "Predicting windows": "window",
     "Encoding windows": "window",
@@ -23,7 +24,7 @@ NOUNS = {
     "Drawing videos": "video",
     "Drawing": "frame",
     "Playing": "episode",
-}  # counted in work whose description begins so
+}
 
 RunPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="The run directory of a trained model.")

@@ -114,6 +114,6 @@ def test_short_numbers(value: float, text: str) -> None:
 
 
 def test_words() -> None:
-    assert score_chart.spoken("up_n_down") == "Up N Down"
+    assert score_chart.game_title("up_n_down") == "Up N Down"
     assert score_chart.tally(np.array([1.0, 2, 0, -1])) == "2 better, 1 equal, 1 worse"
     assert score_chart.tally(np.array([1.0, 2])) == "2 better"

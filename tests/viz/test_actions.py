@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wmtk.spaces import ArraySpec
-from wmtk.viz.draw.actions import ATARI, EMBEDDED, ActionLook, action_names, draw_bars
+from wmtk.viz.draw.actions import ACTION_NAMES, ATARI, ActionLook, action_names, draw_bars
 from wmtk.viz.draw.canvas import INK, LINE, Canvas
 
 
@@ -29,7 +29,7 @@ def test_minimal_atari_actions_are_asked_from_the_game():
 
 
 def test_only_known_environments_have_names():
-    assert action_names({"env_id": "wmtk/Catch-v0"}, discrete(3)) == EMBEDDED["wmtk/Catch-v0"]
+    assert action_names({"env_id": "wmtk/Catch-v0"}, discrete(3)) == ACTION_NAMES["wmtk/Catch-v0"]
     assert action_names({"id": "wmtk/Catch-v0"}, discrete(4)) == ()
     assert action_names({"env_id": "os:system"}, discrete(3)) == ()
     assert action_names({}, ArraySpec("box", (2,), "float32", -1.0, 1.0)) == ()

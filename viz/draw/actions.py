@@ -20,26 +20,27 @@ ATARI = (
     *("UPFIRE", "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE"),
     *("UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE"),
 )
-EMBEDDED: dict[str, tuple[str, ...]] = {"wmtk/Catch-v0": ("left", "stay", "right")}
+# Names of the actions of environments that are part of wmtk.
+ACTION_NAMES: dict[str, tuple[str, ...]] = {"wmtk/Catch-v0": ("left", "stay", "right")}
 
 
 def action_names(env: Mapping[str, Any], spec: ArraySpec) -> tuple[str, ...]:
-    """The names of the discrete actions of a dataset, or () where they are unknown.
+    """The names of the discrete actions of a dataset, or () if they are unknown.
 
-    `env` is the dataset's description of its environment. No environment but Atari is created for
-    this: a dataset must not decide which code runs.
+    `env` is the dataset's description of its environment. Only Atari environments are created to
+    read the names: a dataset must not select code to run.
     """
     if spec.kind != "discrete":
         return ()
     env_id = str(env.get("env_id") or env.get("id") or "")
-    names = EMBEDDED.get(env_id, ())
+    names = ACTION_NAMES.get(env_id, ())
     if env_id.startswith("ALE/"):
         names = ATARI if spec.n == len(ATARI) else _minimal(env_id)
     return names if len(names) == spec.n else ()
 
 
 def _minimal(env_id: str) -> tuple[str, ...]:
-    """The actions of a game's minimal action set, as the emulator lists them."""
+    """The action meanings of the minimal action set of a game, in the order of the emulator."""
     try:
         from wmtk.envs.atari import AtariEnv, find_rom
         from wmtk.envs.task_options import AtariOptions
@@ -85,7 +86,7 @@ class ActionLook:
     def draw(
         self, canvas: Canvas, x: int, y: int, width: int, action: NDArray[Any], size: int = TEXT
     ) -> None:
-        """An action into a line of `width` pixels: a name, or a bar for each number."""
+        """Draw an action in a line of `width` pixels: as a name, or as a bar for each number."""
         text = self.text(action)
         if not self.continuous:
             canvas.text(x, y, elide(text, width, size), size=size)

@@ -26,12 +26,12 @@ RED: Color = (200, 38, 38)
 PURPLE: Color = (142, 36, 170)
 BLUE: Color = (21, 101, 192)
 ORANGE: Color = (219, 109, 0)
-CLEAR = 200  # the gray that shows through transparent pixels
+CLEAR = 200  # gray level behind transparent pixels
 
-TEXT = 13  # pixels, readable without effort
-LINE = 18  # from one line of such text to the next
+TEXT = 13  # default font size in pixels
+LINE = 18  # pixels from one line of text to the next
 
-# What stands in for characters that Pillow's own font lacks, which has little more than ASCII.
+# Replacements for characters that Pillow's default font lacks; it covers little more than ASCII.
 PLAIN = {"−": "-", "–": "-", "—": "-", "×": "x", "→": "->", "λ": "lambda", "ε": "eps"}
 
 
@@ -48,7 +48,7 @@ def font_file() -> Path | None:
 
 @cache
 def _font(size: int) -> Any:
-    """The font for text of `size`; DejaVu Sans looks larger than the font of Pillow."""
+    """The font for text of `size` pixels; DejaVu Sans is larger than the font of Pillow."""
     path = font_file()
     if path is None:
         return ImageFont.load_default(size)
@@ -153,7 +153,7 @@ class Canvas:
             self._draw.rectangle((x, y, x + width - 1, y + height - 1), fill=color)
 
     def border(self, x: int, y: int, width: int, height: int, color: Color, thick: int) -> None:
-        """A frame of `thick` pixels around an area, outside of it."""
+        """Draw a border of `thick` pixels around an area, outside of it."""
         for grown in range(1, thick + 1):
             corner = x + width - 1 + grown, y + height - 1 + grown
             self._draw.rectangle((x - grown, y - grown, *corner), outline=color)
@@ -162,11 +162,11 @@ class Canvas:
         self._draw.line(list(points), fill=color, width=thick, joint="curve")
 
     def text(self, x: int, y: int, text: str, *, color: Color = INK, size: int = TEXT) -> None:
-        """One line of text, from its top left corner on."""
+        """Draw a line of text with its top left corner at (x, y)."""
         self._draw.text((x, y), drawable(text), fill=color, font=_font(size))
 
     def heading(self, x: int, title: str, subtitle: str) -> None:
-        """A title and, below it, a smaller gray line, from x to as far from the right edge."""
+        """Draw a title and a gray subtitle, with margins of x pixels on both sides."""
         room = self.width - 2 * x
         self.text(x, 14, elide(title, room, 20), size=20)
         self.text(x, 40, elide(subtitle, room), color=GRAY)
@@ -179,7 +179,7 @@ class Canvas:
         return averaged
 
     def badge(self, x: int, y: int, text: str, color: Color, *, right: bool = False) -> int:
-        """White text on a colored plate from x on (or up to x); returns its width."""
+        """Draw white text in a colored box that begins at x, or ends there; returns its width."""
         width = text_width(text) + 10
         left = x - width if right else x
         box = (left, y, left + width - 1, y + LINE - 2)

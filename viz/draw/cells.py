@@ -13,14 +13,14 @@ from wmtk.viz.draw.marks import END_COLORS, end_of, reward_color, signed
 
 BORDER = 4  # pixels around the last frame, in the color of the end
 CAPTION = 3 * LINE + 8  # pixels below a frame: step and reward, action, end
-NARROWEST = 120  # pixels, for the words below
+NARROWEST = 120  # pixels of a cell, so that the caption fits
 GAP = 12
-ROW = 1100  # pixels that the frames of a row take together, roughly
+ROW = 1100  # approximate width of the frames of a row, in pixels
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The measures of a grid of frames, in pixels."""
+    """The sizes of a grid of frames, in pixels."""
 
     side: int  # approximate size of enlarged frames
     frame_width: int
@@ -28,24 +28,24 @@ class Cells:
 
     @classmethod
     def of(cls, episode: Episode, view: EpisodeView, columns: int) -> Cells:
-        """Frames as large as a row of `columns` of them allows."""
+        """The largest frames of which `columns` fit into a row."""
         side = int(np.clip(ROW // columns, NARROWEST, 256))
         height, width = view.frame(episode, 0, side).shape[:2]
         return cls(side, width, height)
 
     @property
     def height(self) -> int:
-        """Of a frame with its border."""
+        """Height of a frame with its border."""
         return self.frame_height + 2 * BORDER
 
     @property
     def width(self) -> int:
-        """Of a frame with its border, or of what is written below it."""
+        """Width of a frame with its border, or of the caption if that is wider."""
         return max(self.frame_width + 2 * BORDER, NARROWEST)
 
     @property
     def pitch(self) -> int:
-        """From one frame to the next."""
+        """Distance from one frame to the next."""
         return self.width + GAP
 
     @property
@@ -61,7 +61,7 @@ class Cells:
 def draw_cell(
     canvas: Canvas, x: int, y: int, episode: Episode, step: int, view: EpisodeView, cells: Cells
 ) -> None:
-    """The frame at a step; below it the step, the reward, the action that led to it, the end."""
+    """Draw the frame of a step, with its number, reward, action and end below."""
     left, top = x + BORDER, y + BORDER
     area = left, top, cells.frame_width, cells.frame_height
     room = cells.width - 2 * BORDER

@@ -1,4 +1,4 @@
-"""How to draw the episodes of a dataset: as images, or as lines where there are none."""
+"""How to draw the episodes of a dataset: as images, or as lines if there are no images."""
 
 from __future__ import annotations
 
@@ -43,19 +43,17 @@ class EpisodeView:
     @classmethod
     def of(cls, schema: Schema, env: Mapping[str, Any], image: str | None = None) -> EpisodeView:
         """With the images of a key, by default the first."""
-        known = [key for key, spec in schema.obs.items() if spec.is_image]
-        if image is not None and image not in known:
-            if not known:
-                raise UsageError(
-                    "The dataset has no images.", "Leave the image key out to draw lines."
-                )
+        image_keys = [key for key, spec in schema.obs.items() if spec.is_image]
+        if image is not None and image not in image_keys:
+            if not image_keys:
+                raise UsageError("The dataset has no images.", "Omit the image key to draw lines.")
             raise UsageError(
-                f"The dataset has no images {image!r}.", f"It has: {', '.join(known)}."
+                f"The dataset has no images {image!r}.", f"It has: {', '.join(image_keys)}."
             )
-        chosen = image or (known[0] if known else None)
-        others = tuple(key for key in known if key != chosen)
-        look = ActionLook(schema.action, action_names(env, schema.action))
-        return cls(look, chosen, None if chosen is None else schema.obs[chosen], others)
+        chosen = image or (image_keys[0] if image_keys else None)
+        others = tuple(key for key in image_keys if key != chosen)
+        actions = ActionLook(schema.action, action_names(env, schema.action))
+        return cls(actions, chosen, None if chosen is None else schema.obs[chosen], others)
 
     def images(self, rows: NDArray[Any]) -> NDArray[np.uint8]:
         """Rows of the image key, in any stored layout, as uint8 (…, H, W, C)."""
@@ -80,7 +78,7 @@ class EpisodeView:
             finite = everything[np.isfinite(everything)]
             low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
             lanes.append(
-                [  # an infinite sensor is drawn at the edge
+                [  # infinite values are drawn at the edge
                     Lane(name, np.clip(values, low, high), low, high, stepped)
                     for name, values, stepped in group
                 ]
@@ -91,9 +89,9 @@ class EpisodeView:
         columns = []
         for key, rows in episode.obs.items():
             columns += [(name, values, False) for name, values in _numbers(key, rows)]
-        # Row 0 has no action: the line begins with the one that follows.
-        taken = np.concatenate([episode.action[1:2], episode.action[1:]])
-        actions = [(name, values, True) for name, values in _numbers("action", taken)]
+        # Row 0 has no action: the line begins with the action of row 1.
+        rows = np.concatenate([episode.action[1:2], episode.action[1:]])
+        actions = [(name, values, True) for name, values in _numbers("action", rows)]
         return columns[:MAX_LANES] + actions[:MAX_ACTION_LANES]
 
 

@@ -15,7 +15,7 @@ NAMES = 92  # pixels left of the lines for their names
 SCALES = 64  # pixels right of the lines for their range
 AXIS = 18  # pixels below the lanes for the steps
 TICKS = 8  # at most
-FINE = 3  # lines are drawn this much larger and averaged, which makes them smooth
+FINE = 3  # lines are drawn larger by this factor, then averaged, which makes them smooth
 BACK: Color = (246, 247, 249)
 ACTION: Color = (0, 121, 107)
 
@@ -25,14 +25,14 @@ def lanes_height(lanes: Sequence[Lane]) -> int:
 
 
 def lanes_span(x: int, width: int) -> tuple[int, int]:
-    """Where the lines of lanes at x begin, and how wide they are."""
+    """The left edge and the width of the lines of lanes that begin at x."""
     return x + NAMES, width - NAMES - SCALES
 
 
 def draw_lanes(
     canvas: Canvas, x: int, y: int, width: int, lanes: Sequence[Lane], *, end: Color
 ) -> None:
-    """Lanes below each other; the right edge has the color of the episode's end."""
+    """Draw lanes below each other; the right edge has the color of the episode's end."""
     left, span = lanes_span(x, width)
     length = len(lanes[0].values) - 1
     bottom = y + HEIGHT * len(lanes)
@@ -53,14 +53,14 @@ def draw_lanes(
 def draw_cursor(
     canvas: Canvas, x: int, y: int, width: int, lanes: Sequence[Lane], step: int
 ) -> None:
-    """A vertical line at a step of lanes that were drawn at the same place."""
+    """Draw a vertical line at a step of lanes that were drawn at the same place."""
     left, span = lanes_span(x, width)
     at = left + round(step * (span - 1) / (len(lanes[0].values) - 1))
     canvas.fill(at - 1, y, 3, HEIGHT * len(lanes) - 6, INK)
 
 
 def ticks(length: int) -> list[int]:
-    """Round steps from 0 on, a few of them, and the last step."""
+    """At most TICKS round steps from 0 on, and the last step."""
     sizes = (digit * 10**power for power in range(12) for digit in (1, 2, 5))
     size = next(size for size in sizes if size * TICKS >= length)
     return [*[step for step in range(0, length, size) if step <= length - 0.6 * size], length]

@@ -13,7 +13,7 @@ GAP = 26
 
 
 def legend_items(view: EpisodeView) -> list[tuple[Color | None, str]]:
-    """Colors and what they mean; texts without a color explain the rest."""
+    """Colors with their meanings, and explanations without a color."""
     items: list[tuple[Color | None, str]] = []
     if view.image is None:
         items.append((None, "Each line is one number over the episode, on one scale in all rows."))
@@ -29,7 +29,7 @@ def legend_items(view: EpisodeView) -> list[tuple[Color | None, str]]:
 
 
 def _placed(width: int, view: EpisodeView) -> Iterator[tuple[int, int, Color | None, str]]:
-    """The place of each item: from left to right, colors on separate lines."""
+    """The position of each item: from left to right, with colored items on separate lines."""
     x = y = 0
     colored = False
     for color, text in legend_items(view):

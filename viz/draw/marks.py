@@ -50,7 +50,7 @@ def signed(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """A number with about four digits and no superfluous sign."""
+    """A number with about four digits, with a sign only if it is negative."""
     text = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
     return text.replace("-", "−")
 
@@ -60,7 +60,7 @@ def reward_color(reward: float) -> Color:
 
 
 def spread_steps(length: int, count: int) -> NDArray[np.int64]:
-    """`count` steps spread evenly over 0 … length, with both ends; fewer if there are not more."""
+    """`count` steps spread evenly over 0 … length, with both ends; all steps if there are fewer."""
     assert length >= 1, length
     assert count >= 2, count
     return np.round(np.linspace(0, length, min(count, length + 1))).astype(np.int64)
@@ -76,7 +76,7 @@ def draw_timeline(
     dots: Sequence[int] = (),
     now: int | None = None,
 ) -> None:
-    """A whole episode as a line: rewards up in green or down in red, the end in its color.
+    """Draw an episode as a line: rewards up in green or down in red, the end in its color.
 
     `dots` are steps to mark; `now` is the step up to which the line is dark.
     """

@@ -1,4 +1,4 @@
-"""Shared by the sheets and videos of rollouts: rows of frames, borders, charts, a legend."""
+"""Parts of the sheets and videos of rollouts: rows of frames, borders, charts, a legend."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ LINES = 44  # pixels of the lines of a chart
 MOST_ROOM = 160  # pixels for the name of a line and a number
 MOST_MODELS = 4
 END = "end"  # the name of the chart of probabilities
-MOST_NUMBERS = 8  # of an observation without images
+MOST_NUMBERS = 8  # charts of vector observations
 
 ERROR = "error: gray where equal, bright where the model is too bright, dark where too dark"
 
 
 def choose_image(obs: dict[str, ArraySpec], wanted: str | None) -> str | None:
     """The image key to draw: the one given, or the first; None if there are none."""
-    known = [key for key, spec in obs.items() if spec.is_image]
-    if wanted is not None and wanted not in known:
-        there = f"It has: {', '.join(known)}." if known else "It has none: leave the image key out."
-        raise UsageError(f"The model has no images {wanted!r}.", there)
-    return wanted or (known[0] if known else None)
+    keys = [key for key, spec in obs.items() if spec.is_image]
+    if wanted is not None and wanted not in keys:
+        hint = f"It has: {', '.join(keys)}." if keys else "It has none: omit the image key."
+        raise UsageError(f"The model has no images {wanted!r}.", hint)
+    return wanted or (keys[0] if keys else None)
 
 
 def image_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """Names and frames (T, H, W, C) of the rows of a rollout; the truth of a dream is shorter."""
+    """Names and frames (T, H, W, C) of the rows of a rollout; a dream has truth for the context."""
     truth, predicted = rollout.truth[key], rollout.predicted[key]
     if rollout.dream:
         yield "recorded", truth
@@ -84,7 +84,7 @@ def difference(truth: NDArray[np.uint8], predicted: NDArray[np.uint8]) -> NDArra
 def draw_frame(
     canvas: Canvas, x: int, y: int, frame: NDArray[Any], scale: int, color: Color
 ) -> None:
-    """An enlarged frame with a border around it."""
+    """Draw an enlarged frame with a border."""
     pixels: Image = enlarge(to_rgb(frame[..., :3]), scale)
     height, width = pixels.shape[:2]
     canvas.paste(x, y, pixels)
@@ -111,9 +111,9 @@ def number_traces(rollout: Rollout) -> list[list[Trace]]:
     for key, rows in rollout.truth.items():
         if rows.dtype == np.uint8 and rows.ndim == 4:
             continue
-        known = rows.reshape(len(rows), -1).astype(np.float64)
-        true = np.full((rollout.rows, known.shape[1]), np.nan)
-        true[: len(known)] = known
+        recorded = rows.reshape(len(rows), -1).astype(np.float64)
+        true = np.full((rollout.rows, recorded.shape[1]), np.nan)
+        true[: len(recorded)] = recorded
         predicted = rollout.predicted[key].reshape(-1, *true.shape).astype(np.float64)
         for index in range(true.shape[1]):
             name = key if true.shape[1] == 1 else f"{key}[{index}]"
@@ -134,7 +134,7 @@ def stack_charts(lines: list[list[Trace]], x: int, y: int, width: int) -> list[T
     """Charts below each other."""
     charts = []
     for group in lines:
-        # On a scale of its own, a negligible probability would look large.
+        # Probabilities have a fixed scale, on which negligible ones look small.
         least = (0.0, 1.0) if group[0].name == END else (0.0, 0.0)
         charts.append(TraceChart(group, x, y, width, LINES, least))
         y += charts[-1].height + 4
@@ -142,7 +142,7 @@ def stack_charts(lines: list[list[Trace]], x: int, y: int, width: int) -> list[T
 
 
 def draw_chart(canvas: Canvas, chart: TraceChart, rollout: Rollout) -> None:
-    """A chart and, above its lines, a bar that shows which rows are observed and imagined."""
+    """Draw a chart and, above its lines, a bar that marks observed and imagined rows."""
     chart.draw(canvas)
     span, top = chart.width - traces.SCALES, chart.y + traces.NAMES
     ends = round((rollout.context - 0.5) * (span - 1) / (rollout.rows - 1))
@@ -152,7 +152,7 @@ def draw_chart(canvas: Canvas, chart: TraceChart, rollout: Rollout) -> None:
 
 
 def draw_names(canvas: Canvas, chart: TraceChart, row: int | None = None) -> None:
-    """The names of the lines of a chart and, at a row, a cursor and their numbers."""
+    """Draw the names of the lines of a chart and, for a row, a cursor and the numbers there."""
     room = min(chart.width // len(chart.traces), MOST_ROOM)
     for number, trace in enumerate(chart.traces):
         x = chart.x + number * room
@@ -189,7 +189,7 @@ def legend(rollouts: list[Rollout], *, images: bool) -> list[tuple[Color | None,
 
 
 def draw_key(canvas: Canvas, x: int, y: int, items: list[tuple[Color | None, str]]) -> int:
-    """Colors and their meanings from left to right, in lines; returns the height that it takes."""
+    """Draw colors with their meanings from left to right, in lines; returns the height."""
     left, top = x, y
     for color, text in items:
         needed = text_width(text) + (traces.SWATCH + 6 if color else 0)

@@ -7,7 +7,7 @@ from wmtk.viz.draw.canvas import GRAY, Canvas
 from wmtk.viz.draw.episode_view import EpisodeView
 from wmtk.viz.draw.marks import plain, reward_color, signed
 
-# Where the columns begin, as fractions of the width.
+# Left edges of the columns, as fractions of the width.
 COLUMNS = {"step": 0.0, "action": 0.25, "reward": 0.61, "return": 0.81}
 BELOW = 18  # pixels from the names to the numbers
 SIZE = 16
@@ -18,7 +18,7 @@ def column(name: str, x: int, width: int) -> int:
 
 
 def draw_step_names(canvas: Canvas, x: int, y: int, width: int) -> None:
-    """The names of the columns."""
+    """Draw the names of the columns."""
     for name in COLUMNS:
         canvas.text(column(name, x, width), y, name, size=12, color=GRAY)
 
@@ -33,7 +33,7 @@ def draw_step_numbers(
     total: float,
     view: EpisodeView,
 ) -> None:
-    """Step, action, reward, and the return up to the step, below the names at the same place."""
+    """Draw step, action, reward, and the return up to the step, below the names."""
     y += BELOW
     step_x, action_x, reward_x, return_x = (column(name, x, width) for name in COLUMNS)
     canvas.text(step_x, y, f"{step} / {episode.length}", size=SIZE)

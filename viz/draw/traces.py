@@ -38,13 +38,13 @@ class TraceChart:
     traces: Sequence[Trace]
     x: int
     y: int
-    width: int  # of everything
+    width: int  # of the whole chart
     lines: int  # pixels, the height of the lines alone
     least: tuple[float, float] = (0.0, 0.0)  # the range that the scale includes
 
     @property
     def height(self) -> int:
-        """Of everything."""
+        """Height of the whole chart."""
         return NAMES + self.lines + AXIS
 
     @property
@@ -67,7 +67,7 @@ class TraceChart:
         return float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
 
     def draw(self, canvas: Canvas) -> None:
-        """Lines, range and ticks, which are the same at every step."""
+        """Draw lines, range and ticks, which are the same at every step."""
         low, high = self.range
         right = self.x + self._span + 8
         canvas.paste(self.x, self._top, self._curves(low, high))
@@ -83,10 +83,10 @@ class TraceChart:
             canvas.text(at, bottom + 3, text, size=11, color=GRAY)
 
     def draw_step(self, canvas: Canvas, step: int) -> None:
-        """A cursor at a step, and the numbers there beside the names of the lines."""
+        """Draw a cursor at a step, and the numbers there beside the names of the lines."""
         canvas.fill(self._at(step) - 1, self._top, 2, self.lines, INK)
         x = self.x
-        # As wide for every number, so that names stay where they are.
+        # A fixed width for numbers, so that names do not move from step to step.
         widest = max(text_width(self._text(value)) for value in self.range)
         for trace in self.traces:
             canvas.fill(x, self.y + 3, SWATCH, SWATCH, trace.color)

@@ -80,11 +80,11 @@ def compute_differences(
     for name, imagined in (("observed", False), ("imagined", True)):
         rows.append(_statistic(f"reward, {name}", _reward(imagined), models, bootstrap))
         rows.append(_statistic(f"ends, {name}", _ends(imagined), models, bootstrap))
-    steps = min(*(evidence.policy_horizon for evidence in models), first.horizon)
+    steps = min(*(data.policy_horizon for data in models), first.horizon)
     name = f"returns over {steps} steps, correlation"
     rows.append(_statistic(name, _returns(steps), models, bootstrap))
     rows.append(_ratio("KL, nats", "", _kl, models, bootstrap))
-    if all(evidence.posterior is not None for evidence in models):
+    if all(data.posterior is not None for data in models):
         rows.append(_dead(models))
     return [row for row in rows if not np.isnan(row.values).all()]
 
@@ -93,7 +93,7 @@ def _ratio(
     name: str, better: str, means: Means, models: Sequence[Measurements], bootstrap: Bootstrap
 ) -> Difference:
     """A ratio of sums over windows, whose denominator is the same for all models."""
-    parts = [means(evidence) for evidence in models]
+    parts = [means(data) for data in models]
     values = [float(bootstrap.ratio(*part).value) for part in parts]
     below = parts[0][1]
     differences = [bootstrap.ratio(above - parts[0][0], below) for above, _ in parts[1:]]
@@ -103,8 +103,8 @@ def _ratio(
 def _statistic(
     name: str, statistic: Statistic, models: Sequence[Measurements], bootstrap: Bootstrap
 ) -> Difference:
-    everything = np.arange(len(models[0].episode))
-    values = [statistic(evidence, everything) for evidence in models]
+    all_rows = np.arange(len(models[0].episode))
+    values = [statistic(data, all_rows) for data in models]
     differences = [
         bootstrap.statistic(
             lambda rows, other=other: statistic(other, rows) - statistic(models[0], rows)  # type: ignore[misc]
@@ -116,8 +116,8 @@ def _statistic(
 
 def _dead(models: Sequence[Measurements]) -> Difference:
     shares = [code_usage(e.posterior).dead_share for e in models if e.posterior is not None]
-    nothing = np.asarray(np.nan)
-    gaps = [Estimate(np.asarray(share - shares[0]), nothing, nothing) for share in shares[1:]]
+    unknown = np.asarray(np.nan)
+    gaps = [Estimate(np.asarray(share - shares[0]), unknown, unknown) for share in shares[1:]]
     return Difference("dead codes, share", "lower", shares, gaps)
 
 

@@ -27,14 +27,14 @@ from wmtk.viz.metrics.futures import other_windows
 from wmtk.viz.metrics.rewards import discount_before
 
 SAMPLES = 5
-MOST_FRAMES = 1000  # kept for probes
+MOST_FRAMES = 1000  # for probes
 MOST_FACTORS = 16  # components of `info` that probes are fitted for
 
 Flags = NDArray[np.bool_]
 
 
 class Predictor(Protocol):
-    """What metrics and rollouts need of a model; `wmtk.load` returns one."""
+    """The methods of a model that metrics and rollouts call; `wmtk.load` returns such a model."""
 
     @property
     def schema(self) -> Schema:
@@ -198,7 +198,7 @@ class _Part:
     context: int
     samples: int
     seed: int
-    every: int  # one of so many frames is kept for probes
+    every: int  # stride of the frames that probes use
 
     @property
     def horizon(self) -> int:

@@ -117,8 +117,8 @@ def reliable_steps(obs: Mapping[str, ObsQuality]) -> int:
 def _similarity(values: Numbers, mask: Flags, bootstrap: Bootstrap) -> Estimate:
     """The mean over windows; all NaN where SSIM is not defined."""
     if np.isnan(values).any():
-        nothing = np.full(values.shape[1], np.nan)
-        return Estimate(nothing, nothing, nothing)
+        unknown = np.full(values.shape[1], np.nan)
+        return Estimate(unknown, unknown, unknown)
     return bootstrap.mean(values, mask)
 
 

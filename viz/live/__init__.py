@@ -1,1 +1,1 @@
-"""The live page: datasets and models to prediction at, and worlds to play in, in a browser."""
+"""The live page: datasets, models and interactive imagination in a browser."""

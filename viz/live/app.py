@@ -33,7 +33,7 @@ Whole = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 
 
 def assets() -> dict[str, bytes]:
-    """The files of the page by name, read once, so that requests never name a path."""
+    """The files of the page by name, read at the start, so that requests contain no paths."""
     folder = resources.files("wmtk.viz.live") / "assets"
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 

@@ -79,8 +79,8 @@ def listing(
                 ended=ended,
             )(table)
         )
-        order_of = np.argsort(getattr(table, ORDERS[order])[matches], kind="stable")
-        chosen = matches[order_of[::-1] if descending else order_of]
+        order_by = np.argsort(getattr(table, ORDERS[order])[matches], kind="stable")
+        chosen = matches[order_by[::-1] if descending else order_by]
         page = chosen[offset : offset + min(limit, MOST_LISTED)].tolist()
         rows = [
             {
@@ -111,7 +111,7 @@ def details(entry: DataEntry, index: int) -> dict[str, Any]:
     return {
         "index": index,
         "length": episode.length,
-        "shown": last,
+        "last": last,
         "return": episode.total_reward,
         "end": end_of(episode),
         "seed": episode.seed,
@@ -163,8 +163,8 @@ def _frames(entry: DataEntry, index: int, steps: Any) -> list[NDArray[np.uint8]]
             raise UsageError(f"{entry.name} has no episode {index}.", "Reload the list.")
         view = view_of(dataset)
         image = view.image
-        wanted = [step for step in steps if step <= int(table.length[index])]
-        if image is None or not wanted:
+        existing = [step for step in steps if step <= int(table.length[index])]
+        if image is None or not existing:
             raise UsageError(
                 f"{entry.name} has no images of these steps.", "Choose another episode."
             )
@@ -172,13 +172,13 @@ def _frames(entry: DataEntry, index: int, steps: Any) -> list[NDArray[np.uint8]]
         first = int(table.start[index])
         reader = dataset.open_part(part)
         with dataset.reading(part):
-            low, high = first + wanted[0], first + wanted[-1] + 1
+            low, high = first + existing[0], first + existing[-1] + 1
             if high - low <= 2 * SPRITES:
                 rows = reader.rows(f"obs/{image}", low, high)
-                frames = [rows[step - wanted[0]] for step in wanted]
+                frames = [rows[step - existing[0]] for step in existing]
             else:
                 path = f"obs/{image}"
-                frames = [reader.rows(path, first + s, first + s + 1)[0] for s in wanted]
+                frames = [reader.rows(path, first + s, first + s + 1)[0] for s in existing]
     return [shrink(to_rgb(view.images(frame)), SIDE) for frame in frames]
 
 

@@ -1,4 +1,4 @@
-"""The runs and datasets of the page by id: the page never sees or sends a path."""
+"""The runs and datasets of the page by id; messages contain no paths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RunEntry:
     config: Mapping[str, Any]
     open: Callable[[], ModelStepper]
     task: Callable[[], ResolvedTask]  # raises if the task is unknown or not trusted
-    held_out: Callable[[Dataset], HeldOut]  # which episodes it was not trained on
+    held_out: Callable[[Dataset], HeldOut]  # episodes that training did not use
 
 
 @dataclass
@@ -99,14 +99,14 @@ class Catalog:
 def fits(model: Schema, data: Schema) -> bool:
     """Whether a dataset has the observations and actions of a model."""
 
-    def facts(schema: Schema) -> dict[str, Any]:
+    def arrays(schema: Schema) -> dict[str, Any]:
         return {key: (spec.shape, spec.dtype) for key, spec in schema.obs.items()}
 
-    theirs, action = facts(data), data.action
+    available, action = arrays(data), data.action
     same = model.action.kind == action.kind and model.action.shape == action.shape
     if same and action.kind != "box":
         same = (model.action.low, model.action.high) == (action.low, action.high)
-    return same and all(theirs.get(key) == fact for key, fact in facts(model).items())
+    return same and all(available.get(key) == spec for key, spec in arrays(model).items())
 
 
 def _data(id: str, entry: DataEntry) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _has_task(run: RunEntry) -> bool:
 
 
 class ModelPool:
-    """Opens each model once and frees it when its last user gives it back."""
+    """Open models, shared by the pages; a model is freed when its last user returns it."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

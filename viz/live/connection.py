@@ -10,7 +10,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 READ_TIMEOUT = 10.0  # seconds for a complete request to arrive
 KEEP_ALIVE = 5  # seconds without a byte between two requests
-ANSWER_TIMEOUT = 60.0  # seconds for an answer to be computed and fetched
+RESPONSE_TIMEOUT = 60.0  # seconds for a response to be computed and read
 PER_CLIENT = 32  # connections of one address at once; browsers open about six
 CONNECTIONS = 128  # at once
 
@@ -44,13 +44,13 @@ class Connection(H11Protocol):
         was_busy = self.busy
         super().data_received(data)
         if self.busy and not was_busy:
-            self._deadline(ANSWER_TIMEOUT)
+            self._deadline(RESPONSE_TIMEOUT)
 
     def on_response_complete(self) -> None:
         self._deadline(READ_TIMEOUT)
         super().on_response_complete()  # may start the next request
         if self.busy:
-            self._deadline(ANSWER_TIMEOUT)
+            self._deadline(RESPONSE_TIMEOUT)
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         self._deadline(None)
@@ -62,7 +62,7 @@ class Connection(H11Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a request is being answered."""
+        """Whether a response is in progress."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _deadline(self, seconds: float | None) -> None:

@@ -1,4 +1,4 @@
-"""The metrics of runs, computed while people play: the model's share in the inference thread."""
+"""The metrics of runs, computed during playback; models run in the inference thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _StoppedError(Exception):
 
 
 class _SharedModel:
-    """A model that computes in the inference thread, between steps of players."""
+    """A model that runs in the inference thread, between steps of players."""
 
     def __init__(self, model: Predictor, engine: Engine, job: _Job) -> None:
         self._model, self._engine, self._job = model, engine, job

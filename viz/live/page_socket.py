@@ -83,7 +83,7 @@ class PageSocket:
         self._closed = True
 
     def _take(self) -> tuple[list[dict[str, Any]], bytes | None]:
-        """Waiting events and frame together, so that a frame never overtakes an event."""
+        """Take the waiting events and frame together, so that no frame is sent before an event."""
         with self._lock:
             events, self._events = list(self._events.values()), {}
             if self._frame is None or self._sent - self._drawn >= AHEAD:

@@ -21,7 +21,7 @@ from wmtk.viz.live.real_env import RealEnv, Recorder
 from wmtk.viz.live.session import Session, make_session
 
 PATIENCE = 5.0  # seconds that a page may be behind before playback waits for it
-LOOK_AGAIN = 0.1  # seconds between checks of a page that is behind
+POLL_INTERVAL = 0.1  # seconds between checks of a page that is behind
 RATE = 30  # steps over which the rate is averaged
 
 _FIRST = protocol.Settings(
@@ -74,7 +74,7 @@ class Player:
             protocol.Record: self._on_record,
         }
 
-    # --- what the engine calls ---
+    # --- called by the engine ---
 
     @property
     def due(self) -> float:
@@ -89,9 +89,9 @@ class Player:
         now = time.monotonic()
         if self._page.seconds_behind() > PATIENCE:
             # Do not pause: that is a setting of the user, and P would toggle it.
-            self._due = now + LOOK_AGAIN
+            self._due = now + POLL_INTERVAL
             return
-        # A clock that is behind restarts: lost steps are not made up for.
+        # A clock that is behind restarts: skipped steps are not repeated.
         self._due = max(self._due + 1 / self._settings.speed, now)
         self._times.append(now)
         self._advance()
@@ -122,7 +122,7 @@ class Player:
     def _on_start(self, message: protocol.Start) -> None:
         session = self._session
         if session is None or not self._continues(session, message):
-            # Give the previous model back only afterwards: it may be the same one.
+            # Return the previous model afterwards: it may be the same one.
             start = make_session(self._catalog, self._models, message)
             self.close()
             session, self._run, self._env = start.session, start.run, start.env
@@ -215,14 +215,14 @@ class Player:
             self._branch = self._branches.fork(self._branch, self._step, same_seed=True)
         settings, branch, step = self._settings, self._branch, self._step + 1
         current = branch.at(self._step)
-        held = self._controls.action(self._keys.held, self._keys.values)
+        pressed = self._controls.action(self._keys.held, self._keys.values)
         actions = session.actions(
-            current, settings.actor, held, step, branch.branch_seed, settings.futures
+            current, settings.actor, pressed, step, branch.branch_seed, settings.futures
         )
         if actions is None:
             self._pause("The recording ends here. Choose another actor.")
             return
-        following, prediction, episode = session.advance(
+        next_step, prediction, episode = session.advance(
             current,
             actions,
             settings.actor,
@@ -231,11 +231,11 @@ class Player:
             temperature=settings.temperature,
             forced=self._forced,
         )
-        branch.add(following)
+        branch.add(next_step)
         self._step = step
         if session.real is not None and session.real.ended:
             self._pause(self._end_of_episode(session.real, episode))
-        self._show(following, prediction)
+        self._show(next_step, prediction)
 
     def _end_of_episode(self, real: RealEnv, episode: Episode | None) -> str:
         recorder = self._recorder
@@ -304,10 +304,10 @@ class Player:
         self._show(current, prediction)
         self._page.send_event("note", text=f"Reality check: the model observed step {self._step}.")
 
-    # --- showing ---
+    # --- frames ---
 
     def _show_current(self) -> None:
-        """Show the current step with the codes that are forced now."""
+        """Send the current step, with the forced codes applied."""
         session, current = self._session, self._branch.at(self._step)
         assert session is not None
         prediction = None
@@ -334,9 +334,9 @@ class Player:
 
     def _rows(self) -> tuple[int, list[list[Any]]]:
         """The rows of the branch that the page does not have."""
-        branch, (start, number, upto) = self._branch, self._sent
+        branch, (start, number, last) = self._branch, self._sent
         is_same = (start, number) == (self._starts, branch.number)
-        first = max(branch.first, upto + 1) if is_same else branch.first
+        first = max(branch.first, last + 1) if is_same else branch.first
         rows = [self._row(branch.at(step)) for step in range(first, branch.last + 1)]
         self._sent = (self._starts, branch.number, branch.last)
         return first, rows

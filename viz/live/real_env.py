@@ -80,8 +80,8 @@ class RealEnv:
         if episode is None:
             return obs, reward, None
         self.ended = "terminated" if episode.terminated else "truncated"
-        made = replace(episode.provenance, policy="+".join(sorted(self._actors)))
-        return obs, reward, replace(episode, provenance=made)
+        provenance = replace(episode.provenance, policy="+".join(sorted(self._actors)))
+        return obs, reward, replace(episode, provenance=provenance)
 
     def recent(self) -> Batch:
         """The latest rows as a window of batch size one."""
@@ -129,7 +129,7 @@ class Recorder:
         return self.target.dataset.path.name
 
     def save(self, episode: Episode) -> int:
-        """Commit an episode and those that could not be written before; their number."""
+        """Commit an episode and those that could not be written before; returns their number."""
         with self._lock:
             self._waiting = [*self._waiting, episode][-MOST_UNSAVED:]
             self.target.dataset.append(self._waiting)

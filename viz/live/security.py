@@ -17,7 +17,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 METHODS = ("GET", "HEAD")
 LOOPBACK = frozenset(["localhost", "127.0.0.1", "::1"])
-# The browser loads nothing from other origins, whatever names and notes of a dataset contain.
+# The browser loads nothing from other origins, even if strings of a dataset contain markup.
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -69,7 +69,7 @@ def allowed_hosts(host: str) -> frozenset[str]:
 
 
 class Guard:
-    """ASGI middleware: requires the token, an own Host and Origin, and a read-only method."""
+    """ASGI middleware: requires the token, the server's Host and Origin, and a read-only method."""
 
     def __init__(self, app: App, token: str, hosts: Collection[str], *, any_address: bool) -> None:
         self._app = app
@@ -98,7 +98,7 @@ class Guard:
         if scope["type"] == "http" and scope["method"] not in METHODS:
             return 405, "This server is read-only."
         hosts = headers.get("host", [])
-        if len(hosts) != 1 or not self._knows(_hostname(f"//{hosts[0]}")):
+        if len(hosts) != 1 or not self._is_own(_hostname(f"//{hosts[0]}")):
             return 403, "The Host header does not name this server."
         origins = headers.get("origin", [])
         # Browsers always send the Origin of the page that opens a websocket.
@@ -111,7 +111,7 @@ class Guard:
             return 403, "Open the complete URL that `wmtk viz serve` printed."
         return None
 
-    def _knows(self, name: str) -> bool:
+    def _is_own(self, name: str) -> bool:
         if name in self._hosts:
             return True
         return self._any_address and _is_address(name)

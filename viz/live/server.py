@@ -108,7 +108,7 @@ class Server:
         config = uvicorn.Config(
             guard,
             lifespan="off",
-            log_config=None,  # uvicorn's config closes the log handlers of other libraries
+            log_config=None,  # uvicorn's default closes the log handlers of other libraries
             log_level="error",
             access_log=False,
             server_header=False,

@@ -105,7 +105,7 @@ class Session:
         self,
         current: Step,
         actor: str,
-        held: NDArray[Any],
+        pressed: NDArray[Any],
         step: int,
         branch_seed: int,
         futures: int,
@@ -114,7 +114,7 @@ class Session:
         if actor == "policy" and self.stepper is not None and current.state is not None:
             state = spread(current.state, futures)
             return self.stepper.act(state, seed=[self.seed, branch_seed, step, 1])
-        action: NDArray[Any] | None = held
+        action: NDArray[Any] | None = pressed
         if actor == "recorded":
             action = None if self.recording is None else self.recording.action(step)
         return None if action is None else np.repeat(action[None], futures, 0)
@@ -178,7 +178,7 @@ class Session:
         return synced, prediction
 
     def forced(self, current: Step, codes: Codes) -> LatentState:
-        """The state of a step with the codes that are forced now, and no earlier ones."""
+        """The state of a step with these codes forced instead of codes that were forced earlier."""
         assert current.state is not None
         return with_codes(current.unforced or current.state, codes)
 
@@ -242,7 +242,7 @@ def make_session(catalog: Catalog, models: ModelPool, request: protocol.Start) -
         target = catalog.target
         if target is None:
             raise UsageError("No model was selected.", "Select a run.")
-        return SessionStart(_real_alone(target, request), None, target.task.settings)
+        return SessionStart(_real_session(target, request), None, target.task.settings)
     entry = catalog.run(request.run)
     recording = real = None
     if request.source == "data":
@@ -262,7 +262,7 @@ def make_session(catalog: Catalog, models: ModelPool, request: protocol.Start) -
     return SessionStart(session, request.run, entry.about.get("env", {}))
 
 
-def _real_alone(target: RecordingTarget, request: protocol.Start) -> Session:
+def _real_session(target: RecordingTarget, request: protocol.Start) -> Session:
     seed = seed_entropy(target.dataset, target.seed)
     schema = target.dataset.schema
     return Session(schema, request.seed, real=RealEnv(target.task, schema, seed, {"person": HUMAN}))

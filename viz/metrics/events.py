@@ -72,7 +72,10 @@ def around(values: Numbers, tolerance: int) -> Numbers:
 
 
 def roc_auc(truth: ArrayLike, score: ArrayLike) -> float:
-    """How often an event has a higher score than a step without one; NaN unless there are both."""
+    """The share of pairs in which an event has a higher score than a step without one.
+
+    NaN unless there are both.
+    """
     happened = np.asarray(truth, bool)
     if happened.all() or not happened.any():
         return np.nan
@@ -104,7 +107,7 @@ class Reliability:
 
 
 def reliability(truth: ArrayLike, probability: ArrayLike, bins: int = BINS) -> Reliability:
-    """Predictions in bins of equal width, with counts, which `calibration_curve` does not give."""
+    """Predictions in bins of equal width, with counts, which scikit-learn does not return."""
     expected, happened = (np.asarray(x, np.float64) for x in (probability, truth))
     edges = np.linspace(0, 1, bins + 1)
     index = np.clip((expected * bins).astype(np.int64), 0, bins - 1)

@@ -35,7 +35,7 @@ def probe(features: ArrayLike, factor: ArrayLike, episode: ArrayLike, seed: int 
     probe that was fitted to the others; the penalty is chosen on one fold among these. Factors of
     few values are classified, others predicted as numbers.
     """
-    # On a busy machine, threads that wait for each other take a hundred times as long as one.
+    # On a busy machine, several threads are up to a hundred times slower than one.
     with optional_module("threadpoolctl").threadpool_limits(1):
         return _cross_validated(features, factor, episode, seed)
 

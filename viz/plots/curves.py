@@ -173,7 +173,7 @@ def draw_legend(
 
 
 def positions(panel: CurvePanel) -> NDArray[np.float64]:
-    """Where the values (H,) of a panel stand along its horizontal axis."""
+    """The horizontal positions of the values (H,) of a panel."""
     if panel.x is not None:
         return np.asarray(panel.x, np.float64)
     return np.arange(1.0, len(panel.curves[0].values.value) + 1)

@@ -1,7 +1,7 @@
-"""The style that all charts share, and writing them to files.
+"""The common style of charts, and functions that write them to files.
 
-Figures are made without pyplot: they belong to no window and no global state, and a notebook shows
-one that is the last value of a cell.
+Figures are created without pyplot, so that they have no window and no global state. Notebooks
+display a figure that is the last value of a cell.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wmtk.viz.videos.video_file import Written, replacing, require_ending, write
 FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 DPI = 110  # pixels per inch of PNG files
 
-# Okabe and Ito's colors, which people with any kind of color vision tell apart.
+# The palette of Okabe and Ito, which is safe for all kinds of color vision.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 POSTERIOR, PRIOR = PALETTE[0], PALETTE[1]
 BASELINES = ("#6b7280", "#a08a5b")
@@ -50,7 +50,7 @@ STYLE: Any = {
     "text.parse_math": False,  # a $ in a name is no formula
     "svg.hashsalt": "wmtk",  # equal figures become equal files
 }
-# What files would record of the time at which they were written.
+# Removes the time of writing, so that equal figures are equal files.
 TIMELESS: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
@@ -78,7 +78,7 @@ def styled_figure(
 
 def style_axes(axes: Axes, *, grid: str = "y") -> None:
     """Grid lines and ticks; `grid` is "x", "y", "both" or "" for none."""
-    # Explicitly, as ticks are made when the figure is drawn, after the style was in force.
+    # Set here, as ticks are created when the figure is drawn, outside of the style context.
     axes.tick_params(colors=SOFT_COLOR, labelsize=SMALL_SIZE, length=3)
     axes.tick_params(which="minor", length=0)
     if grid:
@@ -92,7 +92,7 @@ def count_axis(axes: Axes) -> None:
 
 
 def text_inches(text: str, size: float) -> float:
-    """About how wide a text of a size in points is."""
+    """The approximate width in inches of a text of a size in points."""
     return text_width(text, 100) * size / 72 / 100 * 1.05
 
 

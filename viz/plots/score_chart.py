@@ -72,7 +72,7 @@ def draw_comparison(
     axes.bar_label(
         bars, [short(v) for v in values], padding=3, size=SMALL_SIZE - 1, color=SOFT_COLOR
     )
-    axes.set_yticks(at, [shorten(spoken(game), NAME, SMALL_SIZE) for game in comparison.games])
+    axes.set_yticks(at, [shorten(game_title(game), NAME, SMALL_SIZE) for game in comparison.games])
     axes.set_ylim(rows - 0.4, -0.6)
     axes.set_xscale("function", functions=(squeeze, unsqueeze))
     low, high = scale_limits(*span)
@@ -128,7 +128,7 @@ def signed_number(value: float) -> str:
 
 
 def tally(values: NDArray[np.float64]) -> str:
-    """How many differences are above, at and below zero."""
+    """The numbers of differences above, at and below zero."""
     signs = {
         "better": (values > 0).sum(),
         "equal": (values == 0).sum(),
@@ -137,8 +137,8 @@ def tally(values: NDArray[np.float64]) -> str:
     return ", ".join(f"{count} {name}" for name, count in signs.items() if count)
 
 
-def spoken(game: str) -> str:
-    """A game's name for readers: up_n_down is Up N Down."""
+def game_title(game: str) -> str:
+    """The title of a game: up_n_down becomes Up N Down."""
     return game.replace("_", " ").title()
 
 

@@ -19,7 +19,7 @@ from wmtk.viz.draw.marks import END_COLORS, TIMELINE, draw_timeline, end_of, pla
 
 MARGIN = 20
 HEADER = 62
-LABEL = 148  # pixels left of a row for what it shows
+LABEL = 148  # pixels left of a row, for its label
 ROW_GAP = 22
 NARROWEST = 720  # pixels, for the legend
 PLOT = 900  # pixels for the lines of a dataset without images
@@ -27,7 +27,7 @@ PLOT = 900  # pixels for the lines of a dataset without images
 
 @dataclass(frozen=True)
 class Choice:
-    """The index of an episode in the dataset, and why it was chosen."""
+    """The index of an episode in the dataset, and the reason for choosing it."""
 
     episode: int
     why: str
@@ -35,7 +35,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class SheetRow:
-    """An episode to draw, with its index and why it was chosen."""
+    """An episode to draw, with its index and the reason for choosing it."""
 
     number: int
     why: str
@@ -93,7 +93,7 @@ def dataset_sheet(
 
 
 def describe(dataset: Dataset, view: EpisodeView) -> str:
-    """A dataset in a line: task, size, the observation that is drawn."""
+    """A line that describes a dataset: task, size, and the observation key in the images."""
     env = dataset.env
     task = str(env.get("env_id") or env.get("id") or "unknown task")
     episodes = "1 episode" if len(dataset) == 1 else f"{len(dataset):,} episodes"
@@ -146,15 +146,15 @@ def contact_sheet(
 
 
 def draw_label(canvas: Canvas, x: int, y: int, row: SheetRow, *, with_end: bool) -> None:
-    """The label of a row: the episode and why it was chosen, its length, return and policy."""
+    """Draw the label of a row: index, reason, length, return and policy of the episode."""
     episode, width = row.episode, LABEL - 14
     canvas.text(x, y, f"episode {row.number}", size=17)
     steps = "1 step" if episode.length == 1 else f"{episode.length:,} steps"
     lines = [steps, f"return {plain(episode.total_reward)}"]
-    made = episode.provenance
-    lines += wrap(f"policy {made.policy or 'unknown'}", width)
-    if made.checkpoint:
-        lines.append(f"weights {made.checkpoint[:8]}")
+    provenance = episode.provenance
+    lines += wrap(f"policy {provenance.policy or 'unknown'}", width)
+    if provenance.checkpoint:
+        lines.append(f"weights {provenance.checkpoint[:8]}")
     y += 26
     if row.why:
         canvas.badge(x, y, elide(row.why, width - 10), GRAY)

@@ -18,7 +18,7 @@ COLUMNS = 13  # images in a row: the original, and its classes
 CAPTION = LINE + 4
 SECTION = 34  # pixels above a part, for its title
 SIDE = 96  # approximate size of enlarged images
-AMPLIFIED = 3  # changes are drawn this much stronger
+AMPLIFIED = 3  # factor by which differences are amplified
 STRONG = 0.995  # the quantile of all changes that is drawn as the strongest
 
 

@@ -33,13 +33,13 @@ from wmtk.viz.draw.traces import Trace, TraceChart
 SIDE, ALONE = 320, 384  # approximate size of enlarged images: two beside each other, or one
 MARGIN = 16
 TITLE = 38
-CAPTION = LINE + 6  # pixels above a image
+CAPTION = LINE + 6  # pixels above an image
 BORDER = 3
 GAP = 16
 STRIP = 50  # pixels below the images for numbers
 VALUE_LINES, REWARD_LINES = 96, 56
 INNER = 2 * SIDE + GAP  # pixels between the margins, at least
-NARROWEST = 408  # the same, where there is one image
+NARROWEST = 408  # the same with a single image
 RECORDED, PREDICTED = ORANGE, BLUE
 
 
@@ -78,7 +78,7 @@ class _ImagePanel:
 
 @dataclass(frozen=True)
 class _AgentLayout:
-    """Where things are, the same in every frame."""
+    """The layout, which is the same in every frame."""
 
     episode: Episode
     view: EpisodeView
@@ -109,7 +109,7 @@ class _AgentLayout:
         return cls(episode, view, panels, lanes, charts, strip, inner, below + MARGIN - 8)
 
     def background(self, title: str) -> Image:
-        """What does not change from step to step."""
+        """The parts that are the same at every step."""
         canvas = Canvas(self.inner + 2 * MARGIN, self.height)
         room = self.inner - text_width(end_of(self.episode)) - 20  # of the badge at the end
         canvas.text(MARGIN, 10, elide(title, room, 16), size=16)
@@ -158,13 +158,12 @@ def _panels(recording: EpisodeRecording, view: EpisodeView) -> list[_ImagePanel]
     panels = [_ImagePanel("observation", observed, MARGIN, scale)]
     if both:
         x = MARGIN + panels[0].size[0] + GAP
-        made = _ImagePanel("reconstruction", recording.reconstructions[key], x, scale)
-        panels.append(made)
+        panels.append(_ImagePanel("reconstruction", recording.reconstructions[key], x, scale))
     return panels
 
 
 def _traces(recording: EpisodeRecording) -> list[tuple[list[Trace], int]]:
-    """The lines of each chart, and how high it is."""
+    """The lines of each chart, and its height in pixels."""
     reward = [Trace("reward", recording.episode.reward.astype(np.float64), RECORDED)]
     if recording.values is None or recording.rewards is None or recording.discount is None:
         return [(reward, REWARD_LINES)]

@@ -21,7 +21,7 @@ MARGIN = 16
 TITLE = 40
 CAPTION = LINE + 4
 GAP = 20
-MAP = 420  # pixels that a map takes, roughly
+MAP = 420  # approximate size of a map in pixels
 SIDE = 200  # approximate size of enlarged images
 SMALLEST, LARGEST = 10, 30  # pixels of the square of a class
 LINES = 80  # pixels of the KL's line
@@ -74,7 +74,7 @@ def code_frames(clip: CodeClip, *, title: str = "") -> Iterator[Image]:
 
 
 class _CodeLayout:
-    """Where things are, the same in every frame."""
+    """The layout, which is the same in every frame."""
 
     def __init__(self, clip: CodeClip) -> None:
         self.clip = clip

@@ -26,7 +26,7 @@ PLOT = 640
 
 @dataclass(frozen=True)
 class _EpisodeLayout:
-    """Where things are, the same in every frame."""
+    """The layout, which is the same in every frame."""
 
     episode: Episode
     view: EpisodeView
@@ -34,7 +34,7 @@ class _EpisodeLayout:
     scale: int | None
     width: int  # of the image
     height: int
-    inner: int  # of everything but the margins
+    inner: int  # width without the margins
 
     @classmethod
     def of(cls, episode: Episode, view: EpisodeView, scale: int | None) -> _EpisodeLayout:

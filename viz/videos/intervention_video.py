@@ -17,7 +17,7 @@ CAPTION = LINE + 4
 NAMES = 110  # pixels left of a row of images
 GAP = 12
 SIDE = 128  # approximate size of enlarged images
-HOLD = 2  # frames for which a class stays
+HOLD = 2  # frames per class
 
 
 def intervention_frames(
@@ -25,7 +25,7 @@ def intervention_frames(
 ) -> Iterator[Image]:
     """Rows are the codes with the strongest effect, columns the frames: original, then each class.
 
-    A red border marks the frame's own class, which changes nothing.
+    A red border marks the class of the original frame.
     """
     strongest = np.argsort(-result.effect, kind="stable")[:variables].tolist()
     steps = max(len(result.classes[variable]) for variable in strongest)
@@ -38,7 +38,7 @@ def intervention_frames(
 
 
 class _InterventionLayout:
-    """Where things are, the same in every frame."""
+    """The layout, which is the same in every frame."""
 
     def __init__(self, result: Intervention, variables: list[int]) -> None:
         self.result, self.variables = result, variables

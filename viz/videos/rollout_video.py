@@ -27,13 +27,13 @@ TITLE = 40
 HEAD = LINE + 4  # pixels above a column, for its title
 NAMES = 72  # pixels left of the images for the names of rows
 GAP = 14
-WIDE = 1040  # pixels that the images of a row take together, roughly
+WIDE = 1040  # approximate width of the images of a row, in pixels
 SMALLEST, LARGEST = 128, 256  # limits of enlarged images, in pixels
 TALL = 900  # pixels that the images of a column may take
 PLOT = 420  # pixels of a column without images
-CHART = 236  # pixels of a column at least, for the steps of its charts
+CHART = 236  # least width of a column in pixels, for the ticks of its charts
 KEY = 3 * LINE
-ACTION = 90  # pixels right of the title of a column, where actions are named
+ACTION = 90  # pixels right of the title of a column, for the name of the action
 
 
 def rollout_frames(
@@ -48,7 +48,7 @@ def rollout_frames(
 
 
 class _RolloutLayout:
-    """Where things are, the same in every frame."""
+    """The layout, which is the same in every frame."""
 
     def __init__(self, rollouts: Sequence[Rollout], image: str | None) -> None:
         self.rollouts = list(rollouts)
@@ -105,9 +105,9 @@ class _RolloutLayout:
             color = phase_color(rollout, step) if row < rollout.rows else GRAY
             for line, (_, frames) in enumerate(self.image_rows[number]):
                 y = TITLE + HEAD + line * self.high + BORDER
-                known = step < len(frames)  # a dream has no truth after the context
-                frame = frames[step if known else -1]
-                draw_frame(canvas, x, y, frame, self.scale, color if known else GRAY)
+                exists = step < len(frames)  # a dream has no truth after the context
+                frame = frames[step if exists else -1]
+                draw_frame(canvas, x, y, frame, self.scale, color if exists else GRAY)
             if rollout.actions:
                 self._draw_action(canvas, x, rollout.actions[step])
             for chart in self.charts[number]:
@@ -115,12 +115,12 @@ class _RolloutLayout:
         return canvas.pixels()
 
     def _draw_action(self, canvas: Canvas, x: int, action: str) -> None:
-        """Above a column, at its right end."""
+        """Draw the name of an action above a column, at its right end."""
         text = elide(action, ACTION - 16, 12)
         canvas.text(x + self.pitch - GAP - text_width(text, 12) - 4, TITLE, text, size=12)
 
     def _draw_phase(self, canvas: Canvas, row: int) -> None:
-        """In the upper right corner: whether the row is observed or imagined, and its number."""
+        """Draw whether the row is observed or imagined, and its number, at the top right."""
         rollout = max(self.rollouts, key=lambda r: r.rows)
         ahead = row - rollout.context + 1
         if ahead > 0:

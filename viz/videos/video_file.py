@@ -59,7 +59,7 @@ def require_ending(path: Path, allowed: Iterable[str]) -> str:
         raise UsageError(
             f"Files ending in {ending!r} cannot be written: {path}."
             if ending
-            else f"{path} has no ending, which is the format.",
+            else f"{path} has no ending, which selects the format.",
             f"Use one of: {', '.join(known)}.",
         )
     blocking = next((p for p in path.absolute().parents if p.exists()), path)
@@ -96,7 +96,9 @@ def write_video(path: str | os.PathLike[str], frames: Iterable[Image], fps: floa
     target = Path(path)
     ending = require_ending(target, VIDEO_ENDINGS)
     if not fps > 0:
-        raise UsageError(f"{fps} frames per second are no video.", "Use a positive number.")
+        raise UsageError(
+            f"{fps} frames per second is not a positive number.", "Use a rate such as 15."
+        )
     iterator = iter(frames)
     first = next(iterator, None)
     if first is None:
@@ -136,11 +138,11 @@ def _write_ffmpeg(path: Path, frames: Iterable[Image], fps: float, encoder: dict
         fps=fps,
         quality=None,  # the encoder's own scale, in output_params
         pixelformat="yuv420p",
-        macro_block_size=1,  # the sides are even already; nothing is to be scaled
+        macro_block_size=1,  # no scaling, as the sides are even
         ffmpeg_log_level="error",
         **encoder,
     )
-    with closing(writer):  # its own context manager leaves ffmpeg running after an error
+    with closing(writer):  # the writer's own context manager leaves ffmpeg running after an error
         for frame in frames:
             writer.append_data(frame)
 
@@ -163,7 +165,7 @@ def replacing(target: Path) -> Iterator[Path]:
     unfinished = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.touch()  # where it cannot be, the reason is plainer than ffmpeg's
+        unfinished.touch()  # fails with a clearer error than ffmpeg
         yield unfinished
         unfinished.replace(target)
     except OSError as error:

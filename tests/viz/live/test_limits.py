@@ -85,7 +85,7 @@ def test_a_connection_that_asks_nothing_is_ended(server, lines, monkeypatch) -> 
 
 
 def test_answers_that_are_never_read_are_given_up(server, lines, monkeypatch) -> None:
-    monkeypatch.setattr(connection, "ANSWER_TIMEOUT", 0.2)
+    monkeypatch.setattr(connection, "RESPONSE_TIMEOUT", 0.2)
     with next(iter(server.catalog.datasets.values())).lock:  # the answer cannot be made
         line = lines()
         line.sendall(request(server, "data/d0"))

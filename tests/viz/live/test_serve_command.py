@@ -61,7 +61,7 @@ def test_a_browser_is_opened_unless_that_is_not_wanted(
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([], "nothing to show"),
+        ([], "No run or dataset given"),
         (["missing.zarr"], "missing.zarr"),
         (["CATCH", "--host", "no.such.host.invalid"], "is not an address"),
         (["CATCH", "--host", "203.0.113.7"], "Cannot listen"),

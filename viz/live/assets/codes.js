@@ -1,4 +1,5 @@
-// The state's codes: a row for each variable, a column for each class. A click forces one.
+// Codes of the latent state: a row for each variable, a column for each class. A click forces a
+// code.
 
 import { $, color, fit, setText } from "./dom.js";
 
@@ -24,7 +25,7 @@ export class Codes {
     this.set({});
   }
 
-  forget() {
+  clear() {
     this.forced = {};
   }
 
@@ -45,7 +46,7 @@ export class Codes {
     this.set(forced);
   }
 
-  // What is forced is known here first: a frame that is on its way may be older than a click.
+  // Frames do not set `forced`: a frame in transit may be older than the last click.
   show(prior, codes) {
     this.prior = prior;
     this.codes = codes;
@@ -59,7 +60,7 @@ export class Codes {
     if (!this.prior) {
       context.fillStyle = color("soft");
       context.font = "12px system-ui, sans-serif";
-      context.fillText("There are no codes.", 10, 20);
+      context.fillText("No discrete codes.", 10, 20);
       return;
     }
     const [variables, classes] = this.prior.shape;
@@ -99,11 +100,11 @@ export class Codes {
   describe(at) {
     this.hovered = at;
     const list = Object.entries(this.forced).map(([v, k]) => `z${v} = ${k}`).join(", ");
-    const general = list ? `Forced: ${list}.` : "The fuller the color, the more the model expected it; ■ is what was drawn.";
+    const general = list ? `Forced: ${list}.` : "Color: prior probability; ■: the sampled class.";
     if (!at || !this.prior) return setText($("code-text"), general);
     const level = this.prior.pixels[at.variable * this.prior.shape[1] + at.code] / 255;
     const forced = this.forced[at.variable] === at.code ? ", forced" : "";
-    const drawn = !forced && this.codes[at.variable] === at.code ? ", drawn" : "";
-    return setText($("code-text"), `z${at.variable}, class ${at.code}: expected with ${(100 * level * level).toFixed(0)} %${drawn}${forced}.`);
+    const sampled = !forced && this.codes[at.variable] === at.code ? ", sampled" : "";
+    return setText($("code-text"), `z${at.variable}, class ${at.code}: prior probability ${(100 * level * level).toFixed(0)} %${sampled}${forced}.`);
   }
 }

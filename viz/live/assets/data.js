@@ -1,13 +1,13 @@
-// Datasets: episodes with filters, one of them step by step, and the way into a dream.
+// The Data view: a filtered list of episodes, and the steps of the selected one.
 
 import { $, color, fill, fit, make, number, setText } from "./dom.js";
 
 const PAGE = 24, SPRITES = 64, COLUMNS = 8, RATE = 15;
 
 async function get(path) {
-  const answer = await fetch(path);
-  const body = await answer.json();
-  if (!answer.ok) throw new Error(body.message ?? "The server refused.");
+  const response = await fetch(path);
+  const body = await response.json();
+  if (!response.ok) throw new Error(body.message ?? `The server returned status ${response.status}.`);
   return body;
 }
 
@@ -32,15 +32,15 @@ export class Browser {
     new ResizeObserver(() => this.paint()).observe($("episode-frame"));
   }
 
-  greet(hello) {
+  onHello(hello) {
     this.hello = hello;
     fill($("browse"), hello.datasets.map((dataset) => [dataset.id, dataset.name]));
     if (!hello.datasets.length) {
-      setText($("overview"), "No dataset was named. Start with: wmtk viz serve RUN DATA");
+      setText($("overview"), "No datasets. Pass some on the command line: wmtk viz serve RUN DATA");
     }
   }
 
-  // The view is shown: look again, the dataset may have grown.
+  // Called when the view becomes visible: reloads the dataset, which may have grown.
   enter() {
     if (this.hello?.datasets.length) this.open($("browse").value);
   }
@@ -54,9 +54,9 @@ export class Browser {
     this.data = id;
     if (changed) this.offset = 0;
     const about = await get(`data/${id}`);
-    const makers = about.makers.map((maker) => `${maker.episodes} by ${maker.policy || "nobody known"}`).join(", ");
+    const policies = about.makers.map((maker) => `${maker.policy || "unknown"} (${maker.episodes})`).join(", ");
     const returns = about.returns ? `, return ${number(about.returns.mean, 2)} ± ${number(about.returns.std, 2)}` : "";
-    setText($("overview"), `${about.task}: ${about.episodes} episodes, ${about.steps.toLocaleString("en")} steps${returns}. Made: ${makers || "–"}. Version ${about.version}.`);
+    setText($("overview"), `${about.task}: ${about.episodes} episodes, ${about.steps.toLocaleString("en")} steps${returns}. Policies: ${policies || "–"}. Version ${about.version}.`);
     const runs = this.hello.runs.filter((run) => run.fits.includes(id));
     fill($("dream-run"), runs.map((run) => [run.id, run.name]));
     await this.list();
@@ -72,23 +72,23 @@ export class Browser {
     const order = $("order").value;
     query.set("order", order.replace("-", ""));
     query.set("descending", order.startsWith("-"));
-    const asked = (this.asked = query.toString());
-    const found = await get(`data/${this.data}/episodes?${query}`);
-    if (this.asked !== asked) return; // the filters have changed meanwhile
+    const request = (this.request = query.toString());
+    const page = await get(`data/${this.data}/episodes?${query}`);
+    if (this.request !== request) return; // the filters have changed meanwhile
     const images = this.hello.datasets.find((dataset) => dataset.id === this.data).images;
-    this.first = found.episodes[0]?.index;
-    $("episodes").replaceChildren(...found.episodes.map((row) => this.row(row, images.length > 0)));
-    const last = Math.min(found.total, this.offset + PAGE);
-    setText($("page-text"), found.total ? `${this.offset + 1} to ${last} of ${found.total}` : "no episode passes the filters");
+    this.first = page.episodes[0]?.index;
+    $("episodes").replaceChildren(...page.episodes.map((row) => this.row(row, images.length > 0)));
+    const last = Math.min(page.total, this.offset + PAGE);
+    setText($("page-text"), page.total ? `${this.offset + 1} to ${last} of ${page.total}` : "no episode matches the filters");
     $("previous-page").disabled = this.offset === 0;
-    $("next-page").disabled = last >= found.total;
+    $("next-page").disabled = last >= page.total;
     this.mark();
   }
 
-  row(episode, pictures) {
+  row(episode, hasImages) {
     const text = make("span", { class: "text" }, `Episode ${episode.index}`, make("small", {}, `return ${number(episode.return, 2)}, ${episode.length} steps, ${episode.end}`));
-    const picture = pictures ? [make("img", { src: `data/${this.data}/episodes/${episode.index}/thumbnail.png`, alt: "", loading: "lazy" })] : [];
-    const node = make("div", { class: "episode", role: "option", id: `episode-${episode.index}` }, ...picture, text);
+    const thumbnail = hasImages ? [make("img", { src: `data/${this.data}/episodes/${episode.index}/thumbnail.png`, alt: "", loading: "lazy" })] : [];
+    const node = make("div", { class: "episode", role: "option", id: `episode-${episode.index}` }, ...thumbnail, text);
     node.addEventListener("click", () => this.choose(episode.index));
     return node;
   }
@@ -117,16 +117,16 @@ export class Browser {
     this.play(false);
     const chosen = (this.chosen = `data/${this.data}/episodes/${index}`);
     const episode = await get(chosen);
-    if (this.chosen !== chosen) return; // another one was chosen meanwhile
+    if (this.chosen !== chosen) return; // another episode was selected meanwhile
     this.episode = episode;
     this.sheets.clear();
     let total = 0;
     this.returns = this.episode.rewards.map((reward) => (total += reward));
-    $("episode-scrub").max = this.episode.shown;
+    $("episode-scrub").max = this.episode.last;
     const { length, end, seed, id, provenance } = this.episode;
     setText($("episode-title"), `Episode ${index}`);
     setText($("episode-facts"), `return ${number(this.episode.return, 2)}, ${length} steps, ${end}`);
-    const facts = { "made by": provenance.policy || "unknown", environment: provenance.env || "unknown", checkpoint: provenance.checkpoint || "none", code: provenance.code || "unknown", seed: seed ?? "none", id };
+    const facts = { policy: provenance.policy || "unknown", environment: provenance.env || "unknown", checkpoint: provenance.checkpoint || "none", code: provenance.code || "unknown", seed: seed ?? "none", id };
     $("provenance").replaceChildren(...Object.entries(facts).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, String(value))]));
     $("dream-here").disabled = !$("dream-run").options.length;
     this.mark();
@@ -135,7 +135,7 @@ export class Browser {
 
   goto(step) {
     if (!this.episode) return;
-    this.step = Math.min(Math.max(step, 0), this.episode.shown);
+    this.step = Math.min(Math.max(step, 0), this.episode.last);
     $("episode-scrub").value = this.step;
     const action = this.episode.actions[this.step] || "reset";
     setText($("episode-now"), `step ${this.step} of ${this.episode.length}, action: ${action}, reward ${number(this.episode.rewards[this.step], 2)}, return so far ${number(this.returns[this.step], 2)}`);
@@ -150,11 +150,11 @@ export class Browser {
   }
 
   next() {
-    if (this.step >= this.episode.shown) return this.play(false);
+    if (this.step >= this.episode.last) return this.play(false);
     return this.goto(this.step + 1);
   }
 
-  // The sheet of pictures that a step is on; fetched once.
+  // The image with the frames around a step; each is fetched once.
   sheet(step) {
     const first = Math.floor(step / SPRITES) * SPRITES;
     if (!this.sheets.has(first)) {
@@ -173,15 +173,15 @@ export class Browser {
     if (!episode) return;
     if (episode.image !== null) {
       const sheet = this.sheet(this.step);
-      if (this.step % SPRITES > SPRITES / 2 && this.step + SPRITES <= episode.shown) this.sheet(this.step + SPRITES);
-      if (sheet.complete && sheet.naturalWidth) this.picture(context, sheet, width, height);
+      if (this.step % SPRITES > SPRITES / 2 && this.step + SPRITES <= episode.last) this.sheet(this.step + SPRITES);
+      if (sheet.complete && sheet.naturalWidth) this.drawFrame(context, sheet, width, height);
     } else {
       this.lanes(context, width, height);
     }
     this.rewards();
   }
 
-  picture(context, sheet, width, height) {
+  drawFrame(context, sheet, width, height) {
     const side = sheet.naturalWidth / COLUMNS;
     const count = Math.min(SPRITES, this.episode.length + 1 - Math.floor(this.step / SPRITES) * SPRITES);
     const tall = sheet.naturalHeight / Math.ceil(count / COLUMNS);
@@ -199,7 +199,7 @@ export class Browser {
       context.fillStyle = color("soft");
       context.fillText(name, 4, index * tall + 11);
     });
-    cursor(context, this.step, this.episode.shown, width, height);
+    cursor(context, this.step, this.episode.last, width, height);
   }
 
   rewards() {
@@ -211,9 +211,9 @@ export class Browser {
     this.episode.rewards.forEach((reward, step) => {
       if (!reward) return;
       context.fillStyle = color(reward > 0 ? "good" : "bad");
-      context.fillRect((step / Math.max(1, this.episode.shown)) * width, height - 5, 2, 5);
+      context.fillRect((step / Math.max(1, this.episode.last)) * width, height - 5, 2, 5);
     });
-    cursor(context, this.step, this.episode.shown, width, height);
+    cursor(context, this.step, this.episode.last, width, height);
   }
 }
 

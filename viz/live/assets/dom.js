@@ -1,4 +1,4 @@
-// Small things that every view needs.
+// Helpers of all views.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -9,7 +9,7 @@ export function make(tag, attributes = {}, ...children) {
     else if (name in node && name !== "list") node[name] = value;
     else node.setAttribute(name, value);
   }
-  node.append(...children); // text stays text: nothing from a dataset becomes markup
+  node.append(...children); // strings are appended as text, so that no string of a dataset becomes markup
   return node;
 }
 
@@ -17,7 +17,7 @@ export function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// A canvas at the resolution of the screen; returns its context and its size in CSS pixels.
+// Resize a canvas to the resolution of the screen; returns its context and its size in CSS pixels.
 export function fit(canvas) {
   const box = canvas.getBoundingClientRect();
   const scale = window.devicePixelRatio || 1;
@@ -44,7 +44,7 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// A menu of [value, label] pairs; keeps what was chosen, if it is still there.
+// Replace the options of a menu by [value, label] pairs; the selection stays if it is among them.
 export function fill(select, options) {
   const before = select.value;
   select.replaceChildren(...options.map(([value, label]) => make("option", { value }, label)));

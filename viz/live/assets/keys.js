@@ -1,9 +1,9 @@
-// What a person holds down: keys, buttons on the page, sliders, the mouse on the picture.
+// Input of actions: keys, buttons, sliders, and dragging on the image.
 
 import { $, make } from "./dom.js";
 
 const MOST_PADS = 9; // buttons on the page
-const SHORTEST = 90; // milliseconds that a tap counts, so that no step misses it
+const SHORTEST = 90; // milliseconds: a shorter press is extended, so that a step includes it
 
 export class Keys {
   constructor(onChange, stage) {
@@ -12,12 +12,12 @@ export class Keys {
     this.values = [];
     this.keys = {};
     this.controls = null;
-    this.pressed = new Map(); // by part, when it was pressed
+    this.pressed = new Map(); // time of the press, by key name
     window.addEventListener("blur", () => this.releaseAll());
     this.dragWith(stage);
   }
 
-  // Whether the key was for acting.
+  // Handle a key press; returns whether the key selects an action.
   down(event) {
     const part = this.keys[event.code];
     if (part === undefined) return false;
@@ -67,7 +67,7 @@ export class Keys {
     this.mark();
   }
 
-  // --- what is on the page ---
+  // --- controls on the page ---
 
   show(controls) {
     this.controls = controls;
@@ -81,10 +81,10 @@ export class Keys {
 
   showButtons(controls) {
     this.keys = controls.keys;
-    // Of many combinations only their parts are shown: these can be held together.
+    // If there are many combinations, only single keys are shown, which can be held together.
     this.parts = controls.buttons.length > MOST_PADS;
-    const shown = controls.buttons.filter((button) => !this.parts || button.parts.length <= 1);
-    const pads = shown.map((button) => {
+    const buttons = controls.buttons.filter((button) => !this.parts || button.parts.length <= 1);
+    const pads = buttons.map((button) => {
       const pad = make("button", { class: "pad", title: "Hold to act", tabIndex: -1 }, button.label, make("span", {}, button.sign));
       pad.parts = button.parts;
       const press = (event) => {
@@ -116,7 +116,7 @@ export class Keys {
       const box = make("label", { class: "lever" }, `${lever.label} `, ...(signs[index] ? [make("kbd", {}, signs[index])] : []), input, output);
       return { input, output, box, lever };
     });
-    const drag = make("span", { class: "small" }, "Hold the keys, drag on the picture, or move: ");
+    const drag = make("span", { class: "small" }, "Hold the keys, drag on the image, or move: ");
     $("keys").replaceChildren(drag, ...this.sliders.map((slider) => slider.box));
   }
 

@@ -1,4 +1,4 @@
-// The page: views, colors, keys, and what the connection says.
+// The page: views, colors, keys, and the connection status.
 
 import { $, setText } from "./dom.js";
 import { Connection } from "./socket.js";
@@ -16,7 +16,7 @@ const browser = new Browser((run, data, episode, step) => {
 });
 const models = new Models(connection);
 let view = "play";
-let greeted = false;
+let connectedBefore = false;
 
 function show(name, focus = false) {
   if (view === "play" && name !== "play" && player.settings.playing) player.change({ playing: false });
@@ -47,23 +47,23 @@ connection.addEventListener("hello", ({ detail }) => {
   setText($("status"), `Connected, wmtk ${detail.version}`);
   $("status").className = "";
   document.body.classList.toggle("human", detail.human);
-  browser.greet(detail);
-  models.greet(detail);
-  player.greet(detail);
-  if (!greeted && !detail.runs.length && !detail.human) show("data");
-  greeted = true;
+  browser.onHello(detail);
+  models.onHello(detail);
+  player.onHello(detail);
+  if (!connectedBefore && !detail.runs.length && !detail.human) show("data");
+  connectedBefore = true;
 });
 connection.addEventListener("closed", ({ detail }) => {
   setText($("status"), detail.reason || "No connection. Is wmtk viz serve still running?");
   $("status").className = "bad";
 });
 
-function typing(target) {
+function isTextInput(target) {
   if (target.tagName === "SELECT" || target.tagName === "TEXTAREA") return true;
   return target.tagName === "INPUT" && target.type === "number";
 }
 
-// Who chose something with the mouse wants the keys for playing; who chose it with keys does not.
+// After a selection with the mouse, keys act in the player; after one with keys, the focus stays.
 let mouse = false;
 document.addEventListener("pointerdown", () => { mouse = true; }, true);
 document.addEventListener("keydown", () => { mouse = false; }, true);
@@ -75,7 +75,7 @@ for (const type of ["change", "click"]) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (view === "play" && !typing(event.target)) player.keydown(event);
+  if (view === "play" && !isTextInput(event.target)) player.keydown(event);
 });
 document.addEventListener("keyup", (event) => player.keyup(event));
 
@@ -91,11 +91,11 @@ $("theme").addEventListener("click", () => {
   root.dataset.theme = dark() ? "light" : "dark";
   localStorage.setItem("theme", root.dataset.theme);
   window.dispatchEvent(new Event("resize"));
-  player.plots.again?.();
+  player.plots.redraw?.();
   player.stage.paint();
   player.codes.paint();
   player.timeline.paint();
   browser.paint();
 });
-const remembered = localStorage.getItem("theme");
-if (remembered === "dark" || remembered === "light") root.dataset.theme = remembered;
+const savedTheme = localStorage.getItem("theme");
+if (savedTheme === "dark" || savedTheme === "light") root.dataset.theme = savedTheme;

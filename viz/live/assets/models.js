@@ -1,4 +1,4 @@
-// Models: what runs there are, how good they are, which is better.
+// The Models view: a table of runs, their metrics, and differences between them.
 
 import { $, color, fill, fit, make, number, setText } from "./dom.js";
 
@@ -14,24 +14,24 @@ export class Models {
     window.addEventListener("resize", () => this.paint());
   }
 
-  greet(hello) {
+  onHello(hello) {
     this.hello = hello;
     const rows = hello.runs.map((run, index) => {
-      const box = make("input", { type: "checkbox", value: run.id, checked: index === 0, "aria-label": `Measure ${run.name}` });
-      box.addEventListener("change", () => this.offer());
+      const box = make("input", { type: "checkbox", value: run.id, checked: index === 0, "aria-label": `Evaluate ${run.name}` });
+      box.addEventListener("change", () => this.updateDatasets());
       const cells = [run.name, run.kind, run.task, run.update.toLocaleString("en"), run.latent, run.trainedOn.join(", "), run.created.slice(0, 10)];
       return make("tr", {}, make("td", {}, box), ...cells.map((cell) => make("td", {}, cell)));
     });
     $("runs").replaceChildren(...rows);
-    this.offer();
+    this.updateDatasets();
   }
 
   get chosen() {
     return [...$("runs").querySelectorAll("input:checked")].map((box) => box.value);
   }
 
-  // The datasets that fit all chosen runs.
-  offer() {
+  // List the datasets that fit all selected runs.
+  updateDatasets() {
     const runs = this.hello.runs.filter((run) => this.chosen.includes(run.id));
     const data = this.hello.datasets.filter((dataset) => runs.every((run) => run.fits.includes(dataset.id)));
     fill($("measure-data"), runs.length ? data.map((dataset) => [dataset.id, dataset.name]) : []);
@@ -61,18 +61,18 @@ export class Models {
     return this.hello.runs.find((run) => run.id === id).name;
   }
 
-  onResult(found) {
+  onResult(evaluation) {
     $("measure-stop").disabled = true;
-    if (found.error) {
-      setText($("measure-text"), `${found.error} ${found.hint}`);
+    if (evaluation.error) {
+      setText($("measure-text"), `${evaluation.error} ${evaluation.hint}`);
       return;
     }
-    this.found = found;
+    this.evaluation = evaluation;
     Object.assign($("measure-progress"), { max: 1, value: 1 });
-    setText($("measure-text"), `${found.windows} windows: ${found.note}.`);
-    const cards = found.results.map((result, index) => this.card(result, index));
-    const parts = [make("div", { class: "results" }, ...cards, this.chart(found))];
-    if (found.differences.length) parts.push(this.table(found));
+    setText($("measure-text"), `${evaluation.windows} windows: ${evaluation.note}.`);
+    const cards = evaluation.results.map((result, index) => this.card(result, index));
+    const parts = [make("div", { class: "results" }, ...cards, this.chart(evaluation))];
+    if (evaluation.differences.length) parts.push(this.table(evaluation));
     $("results").replaceChildren(...parts);
     this.paint();
   }
@@ -86,33 +86,33 @@ export class Models {
     return make("section", { class: "panel" }, make("h2", {}, swatch, this.name(result.run)), headline, make("ul", {}, ...findings), make("p", { class: "small" }, `KL ${number(result.kl, 1)} nats, prior entropy ${number(result.entropy, 1)} nats${dead}; ${result.episodes} episodes.`));
   }
 
-  chart(found) {
-    this.key = Object.keys(found.results[0].obs)[0];
-    const unit = found.results[0].obs[this.key].image ? "PSNR" : "SNR";
+  chart(evaluation) {
+    this.key = Object.keys(evaluation.results[0].obs)[0];
+    const unit = evaluation.results[0].obs[this.key].image ? "PSNR" : "SNR";
     const canvas = make("canvas", { id: "chart", role: "img", "aria-label": `${unit} of predictions by step` });
-    const what = `${unit} of ${this.key}, dB, by steps ahead. Higher is better. Dashed: what it shows after seeing the frame; gray: repeating the last frame; dotted: the average frame.`;
-    return make("section", { class: "panel" }, make("h2", {}, "How far ahead it sees"), canvas, make("p", { class: "small" }, what));
+    const caption = `${unit} of ${this.key} in dB, by imagined step. Higher is better. Dashed: reconstructions; gray: the last observed frame repeated; dotted: the mean frame.`;
+    return make("section", { class: "panel" }, make("h2", {}, "Quality of predictions"), canvas, make("p", { class: "small" }, caption));
   }
 
-  table(found) {
-    const names = found.results.map((result) => this.name(result.run));
+  table(evaluation) {
+    const names = evaluation.results.map((result) => this.name(result.run));
     const head = make("tr", {}, make("th", {}, ""), ...names.map((name, index) => make("th", { class: "number" }, index ? `${name}, against ${names[0]}` : name)));
-    const rows = found.differences.map((row) => {
+    const rows = evaluation.differences.map((row) => {
       const cells = row.values.map((value, index) => {
         const outcome = index ? row.outcomes[index - 1] : "";
         return make("td", { class: `number ${outcome}` }, `${number(value)}${outcome ? `  ${outcome}` : ""}`);
       });
       return make("tr", {}, make("td", {}, row.name), ...cells);
     });
-    return make("section", { class: "panel" }, make("h2", {}, "Differences, on the same windows"), make("p", { class: "small" }, "Within noise: it may be chance. What is measured is explained in docs/inspecting.md."), make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+    return make("section", { class: "panel" }, make("h2", {}, "Differences, on the same windows"), make("p", { class: "small" }, "Within noise: the 95% interval of the difference includes 0. The metrics are defined in docs/inspecting.md."), make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
   }
 
   paint() {
     const canvas = $("chart");
-    if (!canvas || !this.found) return;
+    if (!canvas || !this.evaluation) return;
     const { context, width, height } = fit(canvas);
     const curves = [];
-    this.found.results.forEach((result, index) => {
+    this.evaluation.results.forEach((result, index) => {
       const obs = result.obs[this.key];
       if (!index) curves.push({ ...obs.copy, style: color("soft"), dash: [] }, { ...obs.average, style: color("soft"), dash: [2, 3] });
       curves.push({ ...obs.ceiling, style: color(COLORS[index]), dash: [6, 4] }, { ...obs.score, style: color(COLORS[index]), dash: [], strong: true });

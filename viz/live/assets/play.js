@@ -1,4 +1,4 @@
-// The player: what is started, who acts, and everything that moves.
+// The Play view: start, playback, actions, and what is drawn at each step.
 
 import { $, fill, number, setText } from "./dom.js";
 import { Codes } from "./codes.js";
@@ -8,7 +8,7 @@ import { Plots } from "./plots.js";
 import { Stage, panes } from "./stage.js";
 
 const SOURCES = ["data", "seed", "real"];
-const ACTING = "Hold a key to act: playing begins.";
+const ACTING = "Hold a key to act; playback starts.";
 
 export class Player {
   constructor(connection) {
@@ -32,27 +32,27 @@ export class Player {
     this.listen();
   }
 
-  // --- what can be started ---
+  // --- starting ---
 
-  greet(hello) {
+  onHello(hello) {
     this.hello = hello;
     fill($("run"), hello.runs.map((run) => [run.id, `${run.name} (${run.kind})`]));
     $("record-panel").hidden = hello.record === null;
     $("record").checked = hello.record !== null;
     if (hello.record) this.onRecorded({ ...hello.record, saved: 0, steps: 0 });
-    this.offer();
-    const known = this.started?.request; // after a lost connection: go on where we were
-    if (known) this.connection.send("start", known);
+    this.updateSources();
+    const request = this.started?.request; // after a lost connection, restart the same session
+    if (request) this.connection.send("start", request);
     else if (hello.human || hello.runs.length) this.start();
-    else this.note("There is no model to play in. Datasets are under Data.");
+    else this.note("No models. The Data view shows the datasets.");
   }
 
   get run() {
     return this.hello.runs.find((run) => run.id === $("run").value);
   }
 
-  // Show what fits the chosen run.
-  offer() {
+  // List the datasets and enable the sources that fit the selected run.
+  updateSources() {
     const run = this.run;
     const human = this.hello.human && !run;
     const data = this.hello.datasets.filter((dataset) => run?.fits.includes(dataset.id));
@@ -94,16 +94,16 @@ export class Player {
 
   dreamFrom(run, data, episode, step) {
     $("run").value = run;
-    this.offer();
+    this.updateSources();
     this.source = "data";
-    this.offer();
+    this.updateSources();
     $("data").value = data;
     $("episode").value = episode;
     $("step").value = step;
     this.start();
   }
 
-  // --- what the server says ---
+  // --- events of the server ---
 
   onStarted(about) {
     this.started = about;
@@ -114,13 +114,13 @@ export class Player {
     $("fork").disabled = !about.dream || about.real;
     $("sync").disabled = !(about.dream && about.real);
     for (const id of ["futures", "temperature"]) $(id).disabled = !about.dream;
-    this.codes.forget();
+    this.codes.clear();
     if (!about.dream || about.latent === "gaussian") this.codes.show(null, []);
     const name = this.hello.runs.find((run) => run.id === about.request.run)?.name;
-    const what = about.dream ? (about.real ? `Dream of ${name} beside the real game` : `Dream of ${name}`) : "The real game";
-    setText($("what"), what);
+    const title = about.dream ? (about.real ? `Imagination of ${name} beside the real environment` : `Imagination of ${name}`) : "The real environment";
+    setText($("what"), title);
     const unsaved = about.real && this.hello.record && !about.saves;
-    this.note(unsaved ? "This game does not fit the dataset that is recorded to." : ACTING);
+    this.note(unsaved ? "Episodes are not saved: their arrays differ from those of the dataset." : ACTING);
   }
 
   onState(state) {
@@ -142,11 +142,11 @@ export class Player {
     this.showRate();
   }
 
-  // "Paused" once the last frame is drawn: it may come later than the word that it has stopped.
+  // Shows "paused" only after the last frame, which may arrive after the event.
   showRate() {
     const { stopped } = this;
     if (stopped && stopped.branch === this.branch && stopped.step === this.step) setText($("rate"), "paused");
-    else if (this.settings.playing && this.rate) setText($("rate"), `${number(this.rate, 1)} steps a second`);
+    else if (this.settings.playing && this.rate) setText($("rate"), `${number(this.rate, 1)} steps per second`);
   }
 
   onRows(frame) {
@@ -158,7 +158,7 @@ export class Player {
     track.rows.splice(Math.max(0, frame.first - track.first), Infinity, ...frame.rows);
     const branch = frame.branches.find((one) => one.number === frame.branch);
     if (branch.first > track.first) {
-      track.rows.splice(0, branch.first - track.first); // the server has forgotten these as well
+      track.rows.splice(0, branch.first - track.first); // the server has dropped these as well
       track.first = branch.first;
     }
   }
@@ -171,7 +171,7 @@ export class Player {
     this.showRate();
     if (frame.step > 0 && $("note").textContent === ACTING) this.note("");
     this.stage.show(panes(frame, this.started));
-    this.codes.show(frame.pictures.prior ?? null, frame.codes ?? []);
+    this.codes.show(frame.images.prior ?? null, frame.codes ?? []);
     this.plots.show(this.track, frame.step);
     this.timeline.show(frame.branches, frame.branch, frame.step, this.track);
     const branch = frame.branches.find((one) => one.number === frame.branch);
@@ -187,14 +187,14 @@ export class Player {
     setText($("facts"), `step ${frame.step}${action}`);
     if (!this.settings.playing) {
       const names = this.stage.panes.map((pane) => pane.caption).join(", ");
-      $("stage").setAttribute("aria-label", `Step ${frame.step}${action}. Shown: ${names}.`);
+      $("stage").setAttribute("aria-label", `Step ${frame.step}${action}. Images: ${names}.`);
     }
     $("back").disabled = $("first").disabled = frame.step <= (this.track.first ?? 0);
   }
 
   onRecorded({ name, task, saved, steps }) {
-    const done = saved ? `${saved} episodes, ${steps} steps saved` : "Nothing is saved yet";
-    setText($("record-text"), `${done}, to ${name} (${task}). Episodes are saved when they end.`);
+    const summary = saved ? `${saved} episodes with ${steps} steps saved` : "No episodes saved yet";
+    setText($("record-text"), `${summary}. Dataset: ${name} (${task}). Episodes are saved when they end.`);
   }
 
   note(text, bad = false) {
@@ -202,7 +202,7 @@ export class Player {
     $("note").classList.toggle("bad", bad);
   }
 
-  // --- what a person does ---
+  // --- actions of the user ---
 
   input(name, value) {
     return document.querySelector(`input[name="${name}"][value="${value}"]`);
@@ -224,8 +224,8 @@ export class Player {
 
   listen() {
     const on = (id, type, act) => $(id).addEventListener(type, act);
-    on("run", "change", () => this.offer());
-    for (const input of document.querySelectorAll('input[name="source"]')) input.addEventListener("change", () => { this.offer(); this.start(); });
+    on("run", "change", () => this.updateSources());
+    for (const input of document.querySelectorAll('input[name="source"]')) input.addEventListener("change", () => { this.updateSources(); this.start(); });
     for (const input of document.querySelectorAll('input[name="actor"]')) input.addEventListener("change", () => this.change({ actor: input.value }));
     for (const id of ["run", "data", "episode", "step", "seed"]) on(id, "change", () => this.start());
     on("start", "click", () => this.start());
@@ -245,12 +245,12 @@ export class Player {
     });
   }
 
-  // Keys, while the player is shown and nobody types.
+  // Called while the view is visible and no text input has the focus.
   keydown(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || !this.started) return;
     if (this.keys.down(event)) {
       if (document.activeElement?.type === "range") document.activeElement.blur();
-      // The first key begins to play; who has paused wants to hold keys and step.
+      // The first key press starts playback; after a pause, keys can be held for single steps.
       if (this.step === 0 && !this.settings.playing && !event.repeat && this.settings.actor === "person" && this.track.rows.length <= 1) this.toggle();
       return;
     }

@@ -1,23 +1,24 @@
-// Lines over time: one strong line for the first future, faint ones for the others, dots of truth.
+// Curves over time: a strong line for the first future, faint ones for the others, dots for real
+// rewards.
 
 import { color, fit, number, setText, $ } from "./dom.js";
 
-const SHOWN = 240; // steps
+const MOST_STEPS = 240; // steps in a plot
 const COLUMNS = { reward: 2, discount: 3, value: 4, entropy: 5 };
 const TRUE_REWARD = 6, SYNCED = 7;
 
 export class Plots {
   constructor() {
     for (const name of Object.keys(COLUMNS)) {
-      new ResizeObserver(() => this.again?.()).observe($(`plot-${name}`));
+      new ResizeObserver(() => this.redraw?.()).observe($(`plot-${name}`));
     }
   }
 
-  // `track` has rows from step `first` on; `step` is the one that is looked at.
+  // `track` has rows from step `first` on; `step` is the current step.
   show(track, step) {
-    this.again = () => this.show(track, step);
-    const end = Math.max(step, Math.min(track.first + track.rows.length - 1, step + SHOWN / 4));
-    const begin = Math.max(track.first, end - SHOWN + 1);
+    this.redraw = () => this.show(track, step);
+    const end = Math.max(step, Math.min(track.first + track.rows.length - 1, step + MOST_STEPS / 4));
+    const begin = Math.max(track.first, end - MOST_STEPS + 1);
     for (const [name, column] of Object.entries(COLUMNS)) {
       this.plot(name, column, track, begin, Math.max(end, begin + 30), step);
     }
@@ -32,8 +33,8 @@ export class Plots {
     const here = track.rows[step - track.first];
     const now = here?.[column]?.[0];
     const truth = name === "reward" && here ? here[TRUE_REWARD] : null;
-    const shown = now === undefined ? (truth === null ? "not available" : "") : number(now);
-    setText($(`now-${name}`), truth === null || truth === undefined ? shown : [shown, `real ${number(truth, 2)}`].filter(Boolean).join(", "));
+    const text = now === undefined ? (truth === null ? "not available" : "") : number(now);
+    setText($(`now-${name}`), truth === null || truth === undefined ? text : [text, `real ${number(truth, 2)}`].filter(Boolean).join(", "));
     const [low, high] = range(name, all);
     const x = (at) => ((at - begin) / Math.max(1, end - begin)) * (width - 44) + 40;
     const y = (value) => height - 5 - ((value - low) / (high - low)) * (height - 10);

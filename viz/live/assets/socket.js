@@ -1,4 +1,4 @@
-// The connection: JSON out, JSON events and binary frames in. The newest frame is the one drawn.
+// The websocket: sends JSON, receives JSON events and binary frames. Only the newest frame is drawn.
 
 const RETRY = 1500; // milliseconds
 
@@ -36,7 +36,7 @@ export class Connection extends EventTarget {
       return;
     }
     const frame = unpack(data);
-    this.emit("rows", frame); // the numbers of every frame count, whether it is drawn or not
+    this.emit("rows", frame); // plots need the numbers of every frame, also of those that are not drawn
     if (this.frame === null) requestAnimationFrame(() => this.draw());
     this.frame = frame;
   }
@@ -53,10 +53,10 @@ function unpack(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const frame = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   let at = 4 + length;
-  frame.pictures = {};
+  frame.images = {};
   for (const { role, shape } of frame.tiles) {
     const size = shape.reduce((a, b) => a * b, 1);
-    frame.pictures[role] = { shape, pixels: new Uint8Array(buffer, at, size) };
+    frame.images[role] = { shape, pixels: new Uint8Array(buffer, at, size) };
     at += size;
   }
   return frame;

@@ -1,4 +1,4 @@
-// The pictures: each future, what is true, what would be without forced codes, and differences.
+// The images of a step: futures, the true image, the image without forced codes, and differences.
 
 import { color, fit, setText } from "./dom.js";
 
@@ -24,41 +24,41 @@ export function difference(first, second) {
     total += Math.abs(change);
     pixels[i] = (change + 255) >> 1;
   }
-  return { picture: { shape: first.shape, pixels }, mean: total / pixels.length / 255 };
+  return { image: { shape: first.shape, pixels }, mean: total / pixels.length / 255 };
 }
 
 function percent(share) {
   return `${(100 * share).toFixed(1)} %`;
 }
 
-// What is to be shown, in order: { caption, picture } or { caption, values }.
+// The panes of a frame in order: { caption, image } or { caption, values }.
 export function panes(frame, about) {
-  const found = [];
-  const source = Object.keys(frame.numbers).length ? frame.numbers : frame.pictures;
+  const result = [];
+  const source = Object.keys(frame.numbers).length ? frame.numbers : frame.images;
   const add = (caption, item, border) => {
-    found.push(Array.isArray(item) ? { caption, values: item, border } : { caption, picture: item, border });
+    result.push(Array.isArray(item) ? { caption, values: item, border } : { caption, image: item, border });
   };
   const roles = Object.keys(source);
   const dreams = roles.filter((role) => role.startsWith("dream"));
   const { truth, free } = source;
   for (const role of dreams) {
     const future = Number(role.slice(5));
-    add(dreams.length > 1 ? `Future ${future + 1}` : "Dream", source[role], "accent");
+    add(dreams.length > 1 ? `Future ${future + 1}` : "Imagined", source[role], "accent");
   }
   if (truth) add(about.real ? "Real" : "Recorded", truth, "truth");
   if (truth?.pixels && dreams.length) {
-    const { picture, mean } = difference(source.dream0, truth);
-    add(`Difference, ${percent(mean)}`, picture);
+    const { image, mean } = difference(source.dream0, truth);
+    add(`Difference, ${percent(mean)}`, image);
   }
   if (free) add("Without forcing", free);
   if (free?.pixels && dreams.length) {
-    const { picture, mean } = difference(source.dream0, free);
-    add(`Change by forcing, ${percent(mean)}`, picture, "forced");
+    const { image, mean } = difference(source.dream0, free);
+    add(`Change by forcing, ${percent(mean)}`, image, "forced");
   }
-  return found;
+  return result;
 }
 
-// The largest tiles for so many pictures in an area.
+// The largest tiles with which `count` images fit into an area.
 function layout(count, width, height) {
   let best = { side: 0, columns: 1 };
   for (let columns = 1; columns <= count; columns++) {
@@ -74,7 +74,7 @@ export class Stage {
   constructor(canvas) {
     this.canvas = canvas;
     this.panes = [];
-    this.first = null; // where the first tile is, for dragging
+    this.first = null; // position of the first tile, for dragging
     new ResizeObserver(() => this.paint()).observe(canvas);
   }
 
@@ -110,7 +110,7 @@ export class Stage {
     if (pane.values) {
       bars(context, pane.values, x, y, side);
     } else {
-      const image = toImage(pane.picture);
+      const image = toImage(pane.image);
       const scale = Math.min(side / image.width, side / image.height);
       const buffer = new OffscreenCanvas(image.width, image.height);
       buffer.getContext("2d").putImageData(image, 0, 0);
@@ -122,7 +122,7 @@ export class Stage {
   }
 }
 
-// An observation that is no picture: a bar for each of its numbers.
+// A vector observation: a bar for each number.
 function bars(context, values, x, y, side) {
   const height = Math.min(26, side / values.length), middle = x + side * 0.55;
   const reach = Math.max(1, ...values.map((value) => Math.abs(value)));

@@ -1,4 +1,4 @@
-// Time: a row for each branch, joined where it was forked. A click goes there.
+// The timeline: a row for each branch, joined where it was forked. A click selects a step.
 
 import { $, color, fit } from "./dom.js";
 
@@ -73,7 +73,7 @@ export class Timeline {
     context.textAlign = "left";
   }
 
-  // Rewards that are expected, on the branch that is shown: up for good ones, down for bad ones.
+  // Predicted rewards of the current branch: marks above the line if positive, below if negative.
   marks(context, x, y, thick) {
     this.track.rows.forEach((row, index) => {
       const reward = row[2][0] ?? row[6];
