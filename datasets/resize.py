@@ -77,8 +77,6 @@ def _env(dataset: Dataset, changed: Sequence[str], size: int) -> dict[str, Any]:
     """The description of the task, with its option `size` if that resizes the same images."""
     env = dict(dataset.env)
     images = images_of(dataset.schema.obs, plain=True)
-    if env.get("kind") in ("gymnasium", "module", "entry_point") and set(image_keys) == set(
-        changed
-    ):
+    if env.get("kind") in ("gymnasium", "module", "entry_point") and set(images) == set(changed):
         env["size"] = size
     return env

@@ -96,9 +96,7 @@ def write_video(path: str | os.PathLike[str], frames: Iterable[Image], fps: floa
     target = Path(path)
     ending = require_ending(target, VIDEO_ENDINGS)
     if not fps > 0:
-        raise UsageError(
-            f"{fps} frames per second is not a positive number.", "Use a rate such as 15."
-        )
+        raise UsageError(f"{fps} is not a number of frames per second.", "Use one such as 15.")
     iterator = iter(frames)
     first = next(iterator, None)
     if first is None:

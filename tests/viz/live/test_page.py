@@ -138,14 +138,10 @@ def test_keys_act_after_any_click(visit, serve, make_catalog) -> None:
     here.has_text("facts", "step 0")
     here.page.keyboard.press("ArrowRight", delay=300)
     here.has_text("facts", r"step \d")
-    assert (
-        here.page.get_by_role("tab", name="Play", exact=True).get_attribute("aria-selected")
-        == "true"
-    )
+    tab = here.page.get_by_role("tab", name="Play", exact=True)
+    assert tab.get_attribute("aria-selected") == "true"
     assert here.page.input_value("#run") == "r0"
-    here.page.get_by_role(
-        "tab", name="Play", exact=True
-    ).focus()  # without a mouse, arrows select the view
+    tab.focus()  # without a mouse, arrows select the view
     here.page.keyboard.press("ArrowRight")
     here.expect(here.page.locator("#view-data")).to_be_visible()
 
