@@ -12,7 +12,7 @@ Bytes = NDArray[np.uint8]
 # Added before truncation: slightly more than a half, so that exact halves are rounded up
 # regardless of the order of summation.
 _ROUND = np.float32(0.5 + 2**-13)
-_PIECES = 4  # products too small for a BLAS to start threads, which would take longer
+_PIECES = 4  # parts of a product, each too small for threads of the BLAS, which are slower here
 
 
 def area_weights(before: int, after: int) -> NDArray[np.float64]:

@@ -45,13 +45,13 @@ class Config(BaseModel):
         return type(self).build(values)
 
     def diff(self, other: Self) -> dict[str, tuple[Any, Any]]:
-        """The settings that differ, by dotted name: (of self, of other)."""
+        """The settings that differ, by dotted name: (value in self, value in other)."""
         own, others = dict(_dotted(self.model_dump())), dict(_dotted(other.model_dump()))
         names = dict.fromkeys([*own, *others])
         return {n: (own.get(n), others.get(n)) for n in names if own.get(n) != others.get(n)}
 
     def changes_from(self, base: Self) -> dict[str, Any]:
-        """The overrides that turn `base` into these settings; schedules as a whole."""
+        """The overrides by which these settings differ from `base`; a schedule is one override."""
         changes: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             value, before = getattr(self, name), getattr(base, name)
@@ -67,7 +67,7 @@ class Config(BaseModel):
 def nearest(name: str, known: Iterable[str]) -> str:
     """`Did you mean …?` with the names of `known` that are similar to `name`, or an empty text."""
     names = list(known)
-    ends: dict[str, list[str]] = {}  # for names without their prefix
+    ends: dict[str, list[str]] = {}  # dotted names by their last part
     for candidate in names:
         ends.setdefault(candidate.rpartition(".")[2], []).append(candidate)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)

@@ -1,7 +1,7 @@
 """Schemas of the JSON and YAML documents that wmtk reads from disk.
 
 Each kind of document is a subclass of `Document`. A checksum verifies that a file is unchanged;
-the schema verifies its content. Code that uses a document relies on the schema.
+the schema verifies its content, so that code which uses a document makes no further checks.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class _SafeStream:
     """Wraps a standard stream and escapes what is written: warnings, logs, tracebacks."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.rich_proxied_file = stream  # rich writes its own codes here
+        self.rich_proxied_file = stream  # rich writes terminal codes to this attribute
         self._stream = stream
 
     def write(self, text: str) -> int:

@@ -133,8 +133,8 @@ class ObsCodec:
         source, spec = self.sources[key], self.specs[key]
         if not self.changes(key):
             return rows
-        if not _holds(rows, source):
-            if _holds(rows, spec):
+        if not _has_spec(rows, source):
+            if _has_spec(rows, spec):
                 return rows
             raise SchemaMismatchError(
                 f"Rows of {key!r} have shape {rows.shape} and dtype {rows.dtype.name}; the model "
@@ -186,7 +186,7 @@ def images_of(obs: Mapping[str, ArraySpec], *, plain: bool = False) -> list[str]
 
 
 def to_bytes(spec: ArraySpec, rows: NDArray[Any], key: str = "image") -> Bytes:
-    """Convert images (…, stored shape) of any form to uint8 (…, height, width, channels)."""
+    """Convert images (…, stored shape) of any supported form to uint8 (…, H, W, C)."""
     shape, limits = spec.image_shape(), spec.image_range
     assert shape is not None, spec
     assert limits is not None, spec
@@ -215,15 +215,15 @@ def key_names(value: Any) -> Any:
 def chosen_keys(known: Iterable[str], selection: Sequence[str]) -> list[str]:
     """Select observation keys: all, those named, or all except those named with a leading '-'."""
     known = list(known)
-    left_out = [name.removeprefix("-") for name in selection if name.startswith("-")]
-    if left_out and len(left_out) < len(selection):
+    excluded = [name.removeprefix("-") for name in selection if name.startswith("-")]
+    if excluded and len(excluded) < len(selection):
         raise ConfigError(
             f"The observation keys {', '.join(selection)} mix selection and exclusion.",
-            "Name the keys to use, or the keys to leave out with a leading '-'.",
+            "Name the keys to use, or the keys to exclude with a leading '-'.",
         )
-    named = left_out or list(selection)
+    named = excluded or list(selection)
     _require_known(named, known)
-    chosen = [key for key in known if not selection or (key in named) != bool(left_out)]
+    chosen = [key for key in known if not selection or (key in named) != bool(excluded)]
     if not chosen:
         raise ConfigError("No observation key is left.", f"Keys: {', '.join(known)}.")
     return chosen
@@ -237,7 +237,7 @@ def _require_known(keys: Iterable[str], known: Iterable[str], place: str = "") -
             raise ConfigError(f"{place}There is no observation key {key!r}.", hint.strip())
 
 
-def _holds(rows: NDArray[Any], spec: ArraySpec) -> bool:
+def _has_spec(rows: NDArray[Any], spec: ArraySpec) -> bool:
     """Whether rows are (…, *spec.shape) of the dtype of a space."""
     shape = spec.shape
     return rows.dtype == spec.dtype and rows.shape[rows.ndim - len(shape) :] == shape

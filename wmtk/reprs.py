@@ -14,9 +14,9 @@ def brief_repr(self: Any, **first: Any) -> str:
     """`Class(field=value, …)` of a dataclass or named tuple, with `first` before its fields.
 
     >>> import numpy as np
-    >>> from wmtk.agent.outputs import Mind
-    >>> Mind(np.zeros((2, 8), np.float32), np.zeros((2, 3), np.int16))
-    Mind(deter=float32[2, 8], codes=int16[2, 3])
+    >>> from wmtk.agent.outputs import LatentState
+    >>> LatentState(np.zeros((2, 8), np.float32), np.zeros((2, 3), np.int16))
+    LatentState(deter=float32[2, 8], codes=int16[2, 3])
     """
     values = first | _fields(self)
     text = ", ".join(f"{name}={brief(value)}" for name, value in values.items())
@@ -24,7 +24,7 @@ def brief_repr(self: Any, **first: Any) -> str:
 
 
 def brief(value: Any) -> str:
-    """The representation of a value, about one line at most."""
+    """The representation of a value on at most about one line."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         dtype = str(value.dtype).removeprefix("torch.")
         return f"{dtype}[{', '.join(map(str, value.shape))}]"

@@ -35,7 +35,7 @@ def _not_negative(schedule: Schedule) -> Schedule:
 
 
 def value(schedule: Schedule, step: int) -> float:
-    """The value of a schedule, or of a plain number, at an update."""
+    """The value of a schedule at update `step`; a plain number is constant."""
     return schedule.at(step) if isinstance(schedule, LinearSchedule) else schedule
 
 

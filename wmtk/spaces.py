@@ -56,7 +56,8 @@ def check_key(key: str, what: str) -> str:
 class ArraySpec:
     """The shape, dtype and bounds of one row of one array.
 
-    Discrete spaces are bounds too: `Discrete(n, start)` is low = start, high = start + n − 1.
+    Discrete spaces are represented by bounds: `Discrete(n, start)` is low = start and
+    high = start + n − 1.
     """
 
     kind: Kind
@@ -124,10 +125,10 @@ class ArraySpec:
 
     @property
     def image_range(self) -> tuple[float, float] | None:
-        """The values of black and white: the declared bounds; None if unknown.
+        """The values of black and white, which are the declared bounds; None if unknown.
 
-        uint8 ranges from 0 to 255. The limits of other dtypes are not taken as bounds, except
-        those of bool and uint16.
+        For uint8 they are 0 and 255. Limits of other dtypes are not bounds, except those of bool
+        and uint16.
         """
         if self.dtype == "uint8":
             return 0.0, 255.0
@@ -273,7 +274,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[float | int, float | int]:
 
 
 def _rounded(bound: NDArray[Any], sign: int) -> NDArray[np.float64]:
-    """A bound widened by a rounding error of its dtype."""
+    """Widen a bound by the rounding error of its dtype."""
     slack = max(1e-5, 4 * float(np.finfo(bound.dtype).eps))
     wide = bound.astype(np.float64)
     size = np.maximum(1, np.abs(np.where(np.isfinite(wide), wide, 0)))

@@ -1,8 +1,8 @@
-"""Bootstrap intervals: how far a number would vary if the data were drawn again.
+"""Bootstrap intervals: estimates of the sampling variation of a statistic.
 
 `bootstrap_interval` resamples single values such as returns. `Bootstrap` resamples whole
-episodes: frames of one episode are correlated, so resampling frames would make intervals far too
-narrow. The same seed gives the same interval.
+episodes: frames of one episode are correlated, so that intervals from resampled frames would be
+far too narrow. The same seed gives the same interval.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 CONFIDENCE = 0.95
-VALUE_RESAMPLES = 10_000  # of single values: cheap
+VALUE_RESAMPLES = 10_000  # of single values, which take little time
 RESAMPLES = 1000  # of episodes
 STATISTIC_RESAMPLES = 300  # of statistics that are recomputed for each resample
 BLOCK = 2_000_000  # numbers drawn at once
@@ -131,14 +131,14 @@ class Bootstrap:
         return self.ratio(np.where(weight > 0, numbers, 0) * weight, weight)
 
     def statistic(self, function: Callable[[Rows], float]) -> Estimate:
-        """Any number that `function` computes from indices of rows (M,)."""
-        everything = np.arange(len(self._episode_of))
+        """A statistic that `function` computes from the indices of rows (M,)."""
+        all_rows = np.arange(len(self._episode_of))
         rows = [np.flatnonzero(self._episode_of == episode) for episode in range(self.episodes)]
         resampled = [
             function(np.concatenate([np.tile(rows[e], n) for e, n in enumerate(counts) if n]))
             for counts in self._counts[:STATISTIC_RESAMPLES]
         ]
-        return self._estimate(np.asarray(function(everything)), np.asarray(resampled, np.float64))
+        return self._estimate(np.asarray(function(all_rows)), np.asarray(resampled, np.float64))
 
     def _estimate(self, value: Numbers, resampled: Numbers) -> Estimate:
         undefined = np.full(value.shape, np.nan)
@@ -149,7 +149,7 @@ class Bootstrap:
 
 
 def _percentiles(samples: Numbers, confidence: float) -> tuple[Numbers, Numbers]:
-    """The bounds (…) that enclose the share `confidence` of samples (R, …), NaN left out."""
+    """The bounds (…) that contain the share `confidence` of samples (R, …), ignoring NaN."""
     assert 0 < confidence < 1, confidence
     outside = (1 - confidence) / 2
     flat = samples.reshape(len(samples), -1)

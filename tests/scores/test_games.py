@@ -67,7 +67,7 @@ def test_all_games_are_found_under_the_names_of_ale():
 
 
 def test_unknown_games_get_the_nearest_name():
-    with pytest.raises(ScoreError, match="'atari_pnog' is none of the paper's 55") as caught:
+    with pytest.raises(ScoreError, match="'atari_pnog' is not one of the paper's 55") as caught:
         require_game("atari_pnog")
     assert caught.value.hint == "Did you mean 'pong'?"
     with pytest.raises(ScoreError) as caught:

@@ -128,7 +128,7 @@ COMMANDS = [
         "cannot be written: no folder can be created in /proc",
     ),
     ("data play catch.zarr --out /proc/film.mp4", "/proc/film.mp4 could not be written: No such"),
-    ("train-model catch.zarr --out one.zarr/run", "lies in the dataset"),
+    ("train-model catch.zarr --out one.zarr/run", "is inside of the dataset"),
     (f"collect {CATCH} --out model --steps 9", "exists already and is not a dataset"),
     ("data export catch.zarr --format d4rl --out file/x.hdf5", "not a folder"),
     ("data sheet catch.zarr --out file/a.png", "file is not a folder"),

@@ -137,7 +137,7 @@ def test_settings_stay_on_resuming_unless_they_are_given(train, tmp_path) -> Non
 
     larger = train("--updates", 3, "--resume", "--set", "model.rssm.deter=9", settings=False)
     assert larger.exit_code == 1
-    assert "The saved weights are not of these settings" in larger.stderr
+    assert "The saved weights do not match the settings" in larger.stderr
     assert Run(tmp_path / "run").config() == config  # as it was
 
     seeded = train("--updates", 3, "--resume", "--seed", 1, settings=False)

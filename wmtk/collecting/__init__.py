@@ -1,4 +1,4 @@
-"""Run policies in environments: collect episodes into a dataset, or evaluate a policy."""
+"""Run policies in environments to collect episodes into a dataset or to evaluate a policy."""
 
 from wmtk.collecting.collector import CollectReport, collect_episodes
 from wmtk.collecting.driver import RolloutProgress

@@ -18,8 +18,8 @@ from wmtk.datasets import Dataset, Episode
 from wmtk.envs import ResolvedTask
 from wmtk.errors import EnvironmentFailedError, UsageError
 
-FLUSH_STEPS = 4096  # steps of a commit
-FLUSH_SECONDS = 10.0  # maximal time between commits: a crash loses no more
+FLUSH_STEPS = 4096  # steps per commit
+FLUSH_SECONDS = 10.0  # maximal time between commits, and so the most that a crash can lose
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class CollectReport:
     seconds: float
     interrupted: bool
     capacity: int | None = None  # steps beyond which the dataset evicts the oldest episodes
-    kept_steps: int = 0  # in the dataset afterwards
-    kept_episodes: int = 0
+    kept_steps: int = 0  # in the dataset after the call
+    kept_episodes: int = 0  # in the dataset after the call
 
     @property
     def steps_per_second(self) -> float:
@@ -62,8 +62,8 @@ def collect_episodes(
 ) -> CollectReport:
     """Collect at least `steps` steps in whole episodes, or exactly `episodes` episodes.
 
-    Each of `envs` environments runs an equal share to the end of its last episode: cutting
-    episodes off would make long ones too rare. In tasks without a time limit, the running episode
+    Each of `envs` environments runs an equal share to the end of its last episode, since cutting
+    episodes off would under-represent long ones. In tasks without a time limit, the running episode
     is truncated once the share is complete or after MAX_EPISODE_STEPS steps.
 
     The environments are divided among `workers` processes; 0 runs them in this process. The same
@@ -127,7 +127,7 @@ class BackgroundWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Start a commit after waiting for the previous one, whose error is raised."""
+        """Wait for the previous commit, raise its error if it failed, and start the next one."""
         self._wait()
         if self._episodes:
             self._pending = self._pool.submit(self.dataset.append, self._episodes)

@@ -20,14 +20,14 @@ from wmtk.envs import ResolvedTask
 from wmtk.errors import EnvironmentFailedError
 
 ROLLOUT_SECONDS = 0.3  # duration of a rollout with a policy that needs no observations
-MAX_ROLLOUT_STEPS = 512  # steps of a rollout in each environment
-MAX_FAILURES = 5  # failures without a whole episode in between
+MAX_ROLLOUT_STEPS = 512  # per environment
+MAX_FAILURES = 5  # without a finished episode in between
 RECENT = 100  # episodes in the reported mean return
 
 
 @dataclass(frozen=True)
 class RolloutProgress:
-    """The state of a run after a rollout, the argument of `on_progress`."""
+    """Progress after a rollout, the argument of `on_progress`."""
 
     episodes: int
     steps: int  # of whole episodes
@@ -150,7 +150,7 @@ class EpisodeDriver:
         return actions | {i: [action] for i, action in zip(ready, chosen, strict=True)}
 
     def _send(self, team: Sequence[EnvWorker], todo: set[int], length: int) -> list[EnvWorker]:
-        """Start a rollout; returns the workers that take part."""
+        """Start a rollout; returns the workers that run it."""
         actions = self._actions(sorted(todo), length)
         busy = [worker for worker in team if any(i in actions for i in worker.env_indices)]
         for worker in busy:
@@ -160,7 +160,7 @@ class EpisodeDriver:
     def _receive(self, busy: Sequence[EnvWorker]) -> set[int]:
         """Process the oldest rollout; returns the environments that completed their plans."""
         results = [worker.receive() for worker in busy]
-        # In the order in which they ended, whichever process they come from.
+        # Sorted by the step of their end, so that the order does not depend on the processes.
         ended = sorted((e for r in results for e in r.episodes), key=lambda e: (e[0], e[1]))
         for _, index, episode in ended:
             self._sink.add(index, episode)
@@ -190,7 +190,7 @@ class EpisodeDriver:
             self._obs.pop(index, None)
             self._unfinished.pop(index, None)
             self.dropped += 1
-            key = result.out_of_bounds.get(index)  # reported once: it tends to repeat
+            key = result.out_of_bounds.get(index)  # reported once per array, since it repeats
             if key is None or key not in self._reported:
                 self._on_message(f"environment {index}: episode dropped: {reason}")
             if key is not None:
@@ -211,5 +211,5 @@ class EpisodeDriver:
 
 
 def default_workers(task: ResolvedTask) -> int:
-    """One process per core; 0 for wmtk's own environments, which are faster than messages."""
+    """One process per core; 0 for wmtk's environments, whose steps are faster than messages."""
     return 0 if task.env_id.startswith("wmtk/") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Which environments run, with which seeds, and how many steps or episodes each of them runs."""
+"""Plans of the environments of a run: seeds, and numbers of steps or episodes."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class EpisodePlan:
     seed: tuple[int, ...]
     steps: int | None  # run whole episodes until this many steps are recorded,
     episodes: int | None  # or run this many episodes
-    # For tasks without a time limit, whose episodes may never end: the number of steps after
-    # which an episode is truncated. It is also truncated once `steps` are recorded.
+    # For tasks without a time limit: the number of steps after which an episode is truncated. It
+    # is also truncated once `steps` are recorded.
     max_episode_steps: int | None = None
     stored: bool = True  # whether actions and observations must be within the bounds of the schema
     attempt: int = 0  # number of failed environments before this one; changes the seed
@@ -79,8 +79,8 @@ def make_plans(
 ) -> list[EpisodePlan]:
     """Divide `steps` or `episodes` equally among at most `envs` environments.
 
-    Equal shares keep the distribution of episode lengths; taking the first episodes to end would
-    favor short ones. Episodes of a task without a time limit are truncated after
+    Equal shares preserve the distribution of episode lengths; the first episodes to end would be
+    too short on average. Episodes of a task without a time limit are truncated after
     `max_episode_steps` steps, by default MAX_EPISODE_STEPS (see also `max_steps`).
     """
     if min(seed) < 0:

@@ -50,14 +50,14 @@ class EpisodeRecorder:
 
     @property
     def _reached_limit(self) -> bool:
-        """Whether the plan truncates the episode here."""
+        """Whether the plan truncates the episode after the last step."""
         limits = (self.plan.max_episode_steps, self.steps_left)
         return limits[0] is not None and any(
             limit is not None and self.episode_steps >= limit for limit in limits
         )
 
     def reset(self) -> Mapping[str, NDArray[Any]]:
-        """Start an episode, building the environment if necessary; its first observation."""
+        """Start an episode and return its first observation; builds the environment if needed."""
         seed = None
         if self._env is None:
             self._env = self.plan.task.make()
@@ -72,9 +72,9 @@ class EpisodeRecorder:
         return self._record(obs, info)
 
     def step(self, action: NDArray[Any]) -> tuple[Mapping[str, NDArray[Any]], Episode | None]:
-        """Take one step; returns the observation to act on next, and the episode if it ended.
+        """Take one step; returns the next observation for the policy, and the episode if it ended.
 
-        At the end of an episode the next one is started, unless the plan is complete.
+        After the end of an episode the next one is started, unless the plan is complete.
         """
         assert self._env is not None, "reset() comes first"
         discrete = self.plan.schema.action.kind == "discrete"
@@ -96,7 +96,7 @@ class EpisodeRecorder:
         return (leaves if self.done else self.reset()), episode
 
     def _record(self, obs: Any, info: Mapping[str, Any]) -> Mapping[str, NDArray[Any]]:
-        """Record one row; refuse values that contradict the environment's space."""
+        """Record one row; raises for values that do not match the spaces of the environment."""
         schema, step = self.plan.schema, len(self._actions)
         assert schema.structure is not None
         try:
@@ -121,7 +121,7 @@ class EpisodeRecorder:
         return rows
 
     def _episode(self, *, terminated: bool, truncated: bool) -> Episode:
-        """The recorded episode; long arrays stay compressed."""
+        """The recorded episode; long arrays remain compressed."""
         schema, rows = self.plan.schema, self.episode_steps + 1
         action, reward = (spec.zeros(rows) for spec in (schema.action, schema.reward))
         action[1:] = np.asarray(self._actions).reshape(action[1:].shape)
@@ -150,7 +150,7 @@ class EpisodeRecorder:
 
 
 def _checked(path: str, value: Any, spec: ArraySpec, step: int) -> NDArray[Any]:
-    """A copy of a value of the declared shape and dtype; environments may reuse their buffers."""
+    """Copy a value, since environments may reuse buffers; raises for other shapes and dtypes."""
     array = np.array(value)
     if array.shape == spec.shape:
         if array.dtype == spec.dtype:

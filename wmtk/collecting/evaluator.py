@@ -22,7 +22,7 @@ from wmtk.errors import UsageError
 from wmtk.reprs import brief_repr
 from wmtk.scores import EvaluationRecord
 
-# Part of every seed here and of none in collecting: evaluation episodes are never training data.
+# Part of all seeds of evaluations and of no seed of collecting, so that their episodes differ.
 EVALUATION = int.from_bytes(b"eval")
 
 
@@ -33,7 +33,7 @@ class EpisodeResult:
     total_reward: float
     length: int  # agent steps
     predicted_return: float | None = None  # the critic's value of the first state
-    discounted_return: float | None = None  # the real one, in the unit of the prediction
+    discounted_return: float | None = None  # of the episode, in the unit of the prediction
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ def evaluate_policy(
     """Run exactly `episodes` episodes with a policy, or a function from observation to action.
 
     Each of `envs` environments runs its share of the episodes to the end, so that short ones are
-    not over-represented; everything else is as in `collect_episodes`. With an `introspector` of
-    the policy, the critic's values are compared with the discounted returns, and `record` keeps
-    the first episode of the first environment. In a task without a time limit, episodes are
-    truncated after `max_episode_steps` steps, by default MAX_EPISODE_STEPS. Ctrl-C returns the
-    whole episodes.
+    not over-represented; other arguments are as in `collect_episodes`. With an `introspector` of
+    the policy, the report has the critic's values and the discounted returns. `record` stores the
+    first episode of the first environment in the report. In a task without a time limit, episodes
+    are truncated after `max_episode_steps` steps, by default MAX_EPISODE_STEPS. Ctrl-C returns the
+    finished episodes.
     """
     if min(episodes, envs) < 1:
         raise UsageError("An evaluation takes at least one episode, in one environment.")
@@ -137,7 +137,7 @@ def evaluate_policy(
 
 
 class _ResultSink:
-    """An `EpisodeSink` that keeps the result of each episode, and one recording."""
+    """An `EpisodeSink` that stores the result of each episode, and one recording."""
 
     def __init__(self, policy: str, introspected: RecordingPolicy | None, record: bool) -> None:
         self.results: list[EpisodeResult] = []

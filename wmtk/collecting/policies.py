@@ -1,4 +1,4 @@
-"""Policies that choose the actions while episodes are collected or evaluated."""
+"""Policies for collection and evaluation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Policy(Protocol):
 
 
 class RandomPolicy:
-    """Uniform over the action space; standard normal where it is unbounded."""
+    """Random actions: uniform over the action space, standard normal in unbounded dimensions."""
 
     name = "random"
     checkpoint = ""
@@ -75,7 +75,7 @@ class RandomPolicy:
 
 
 class CallablePolicy:
-    """A function of one observation: a dict, or an array if there is only one key."""
+    """A policy from a function of one observation: a dict, or an array if it has a single key."""
 
     checkpoint = ""
     needs_obs = True
@@ -126,7 +126,7 @@ class CallablePolicy:
 
 
 class EpsilonGreedy:
-    """Follows a policy; with probability ε it takes a random action instead."""
+    """Takes the actions of a policy, or with probability ε random ones."""
 
     needs_obs = True
 
@@ -140,14 +140,14 @@ class EpsilonGreedy:
         self._policy = policy
         self._epsilon = epsilon
         self._random = RandomPolicy(action, [*seed, 1])
-        self._coin = np.random.default_rng(np.random.SeedSequence([*seed, 2]))
+        self._rng = np.random.default_rng(np.random.SeedSequence([*seed, 2]))
 
     def begin(self, env_index: int) -> None:
         self._policy.begin(env_index)
 
     def act(self, env_indices: Sequence[int], obs: Sequence[Observation]) -> list[NDArray[Any]]:
         chosen, random = self._policy.act(env_indices, obs), self._random.act(env_indices)
-        explore = self._coin.random(len(env_indices)) < self._epsilon
+        explore = self._rng.random(len(env_indices)) < self._epsilon
         return [r if e else c for c, r, e in zip(chosen, random, explore, strict=True)]
 
 
@@ -162,7 +162,7 @@ def load_policy(name: str, action: ArraySpec, seed: Sequence[int]) -> Policy:
 def find_policy(name: str) -> Callable[[Any], Any] | None:
     """The function `package.module:function`, or None for `random`.
 
-    The module is imported as for an environment, from the current folder too.
+    The module is imported like that of an environment, also from the current folder.
     """
     if name == "random":
         return None

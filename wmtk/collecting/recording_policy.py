@@ -18,7 +18,7 @@ RECORDED_ENV = 0  # its first episode is recorded
 
 
 class PolicyIntrospector(Protocol):
-    """Estimates of a policy with a world model in N environments, after its last actions there."""
+    """Estimates of a policy with a world model, after its last actions in N environments."""
 
     discount: float  # γ
 
@@ -93,7 +93,7 @@ class RecordingPolicy:
 
     def finish(self, env_index: int, episode: Episode) -> Floats:
         """The values (T+1,) of an episode that has just ended in an environment."""
-        # The last observation needs no action, but its value does need the policy's state.
+        # The action for the last observation is not used; `act` updates the state for its value.
         self.act([env_index], [{key: rows[-1] for key, rows in episode.obs.items()}])
         values = np.array(self._values[env_index])
         assert values.shape == episode.reward.shape, (values.shape, episode.reward.shape)
@@ -128,11 +128,11 @@ class RecordingPolicy:
 def discounted_returns(
     episode: Episode, discount: float, values: Floats, rewards: Floats | None = None
 ) -> Floats:
-    """The discounted return (T+1,) from each state on: Σ γ^k · r_{t+k}.
+    """The discounted return (T+1,) of each state: Σ γ^k · r_{t+k}.
 
-    As in `values`, the reward of arriving at a state is included. A critic ignores time limits:
-    at a truncation, the value of the last state replaces the missing rewards. `rewards` are those
-    of the episode in the unit of `values`, if the units differ.
+    As in `values`, the reward of arriving at a state is included. Values of a critic do not account
+    for time limits: at a truncation, the value of the last state replaces the missing rewards.
+    `rewards` are those of the episode in the unit of `values`, if the units differ.
     """
     returns = (episode.reward if rewards is None else rewards).astype(np.float64)
     if episode.truncated and not episode.terminated:

@@ -23,7 +23,7 @@ from wmtk.errors import (
 )
 from wmtk.spaces import ArraySpec, check_name, flatten_space
 
-# Part of the seed of all writers but the first; larger than any index of an environment.
+# Part of the seed of all writers except the first; larger than any index of an environment.
 WRITER = int.from_bytes(b"writer")
 
 
@@ -84,7 +84,7 @@ def dataset_for(
     A new dataset without episodes is removed when it is closed.
     """
     path = atomic.absolute_path(path)
-    exists = not is_vacant(path)  # or a folder left by an interrupted start
+    exists = not is_vacant(path)  # False also for a folder of an interrupted creation
     if exists and not append and _was_never_used(path):
         exists = not remove_if_empty(path)
     if exists and not append:

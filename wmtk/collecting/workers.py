@@ -1,4 +1,4 @@
-"""Run environments in this process, or in worker processes that are replaced when they fail."""
+"""Workers that run environments in this process or in processes, which are replaced on failure."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class RolloutResult:
     """The outcome of a rollout in some environments; keys are their indices."""
 
     episodes: list[tuple[int, int, Episode]] = field(default_factory=list)  # (step, index, …)
-    obs: dict[int, Mapping[str, NDArray[Any]]] = field(default_factory=dict)  # to act on next
+    obs: dict[int, Mapping[str, NDArray[Any]]] = field(default_factory=dict)  # the last ones
     began: set[int] = field(default_factory=set)  # a new episode began
     done: set[int] = field(default_factory=set)  # the plan is complete
     failures: dict[int, str] = field(default_factory=dict)  # the episode was dropped: reason
     out_of_bounds: dict[int, str] = field(default_factory=dict)  # of these: key of the array
-    incidents: int = 0  # causes of the failures: a dying process fails all its environments
+    incidents: int = 0  # causes of failures: one if a process dies with all of its environments
     unfinished: dict[int, int] = field(default_factory=dict)  # steps of the running episode
     steps: int = 0
-    api_error: EnvironmentApiError | None = None  # a repetition would fail too
+    api_error: EnvironmentApiError | None = None  # raised at once, since it would repeat
 
 
 class EnvGroup:
@@ -55,9 +55,9 @@ class EnvGroup:
         self._heartbeat = heartbeat
 
     def run(self, actions: Actions) -> RolloutResult:
-        """Apply the actions of each environment, after a reset where no episode is running.
+        """Apply the actions in each environment, and reset those without a running episode first.
 
-        An empty sequence of actions only resets.
+        With an empty sequence of actions, an environment is only reset.
         """
         result = RolloutResult()
         for index, sequence in actions.items():
@@ -65,7 +65,7 @@ class EnvGroup:
                 self._run(index, sequence, result)
             except EnvironmentApiError as error:
                 result.api_error = error
-            except FOREIGN as error:  # of the environment's own code
+            except FOREIGN as error:  # of the environment's code
                 self._replace(index)
                 result.incidents += 1
                 result.failures[index] = _reason(error)
@@ -74,7 +74,7 @@ class EnvGroup:
         return result
 
     def _run(self, index: int, sequence: Sequence[NDArray[Any]], result: RolloutResult) -> None:
-        if self._recorders[index].done:  # by the previous rollout, unknown to the sender
+        if self._recorders[index].done:  # in the previous rollout, sent before its result
             return
         recorder = self._recorders[index]
         obs = None
@@ -169,7 +169,7 @@ class ProcessWorker:
         self._start()
 
     def _start(self) -> None:
-        # Not forked: this process has threads, and may have a GPU.
+        # Not "fork": this process has threads, and may use a GPU.
         context = multiprocessing.get_context("spawn")
         self._connection, child = context.Pipe()
         self._beats = context.RawValue("Q", 0)
@@ -181,11 +181,11 @@ class ProcessWorker:
 
     def send(self, actions: Actions) -> None:
         self._sent.append(actions)
-        # One array per environment: sending hundreds of small ones takes longer than the steps.
+        # One array per environment: sending hundreds of small arrays takes longer than the steps.
         packed: dict[int, Any] = {
             index: np.stack(sequence) if sequence else [] for index, sequence in actions.items()
         }
-        with contextlib.suppress(OSError):  # if it died, receive() finds out
+        with contextlib.suppress(OSError):  # if the process died, receive() handles it
             self._connection.send(packed)
 
     def receive(self) -> RolloutResult:
@@ -257,13 +257,13 @@ def _retried(plan: EpisodePlan) -> EpisodePlan:
 
 @contextlib.contextmanager
 def starting_process() -> Iterator[None]:
-    """Protect a starting process from Ctrl-C and from modules in the current folder.
+    """Protect processes that start within from Ctrl-C and from modules in the current folder.
 
-    Ctrl-C reaches every process of a terminal, and a starting one dies with a traceback. The
-    blocked signal is inherited, until `process_started` ignores it.
+    Ctrl-C reaches every process of a terminal and would end a starting one with a traceback. The
+    process inherits the blocked signal until `process_started` ignores it.
 
     Processes are spawned as `python -c …`, which imports modules of the current folder before
-    those of Python, and that folder may hold untrusted files.
+    those of Python; that folder may contain untrusted files.
     """
     value = os.environ.setdefault(SAFE_PATH, SET_BY_WMTK)
     try:
@@ -279,15 +279,16 @@ def starting_process() -> Iterator[None]:
 
 
 def process_started() -> None:
-    """The first call in a new process: ignore Ctrl-C, which the parent handles.
+    """Set up a new process; call it first.
 
-    Environments may print text from files; its control characters are escaped.
+    Ignores Ctrl-C, which the parent handles, and escapes control characters in the output, since
+    environments may print text from files.
     """
     make_streams_safe()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if os.environ.get(SAFE_PATH) == SET_BY_WMTK:  # not for processes of the environment
+    if os.environ.get(SAFE_PATH) == SET_BY_WMTK:  # processes of the environment do not inherit it
         del os.environ[SAFE_PATH]
 
 
@@ -304,7 +305,7 @@ def _serve(connection: Connection, plans: list[EpisodePlan], needs_obs: bool, be
         try:
             actions = connection.recv()
         except (EOFError, OSError):
-            return  # the parent is gone
+            return  # the parent has ended
         if actions is None:
             group.close()
             return

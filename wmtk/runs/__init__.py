@@ -1,1 +1,1 @@
-"""Run directories: configuration, checkpoints, metrics, provenance."""
+"""Run directories: configuration, checkpoints, metrics and provenance."""

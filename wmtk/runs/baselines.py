@@ -1,6 +1,7 @@
-"""Baselines of a run: the returns of random play and of its data, and the task's threshold.
+"""Baselines of a run: returns of the random policy and of the data, and the task's threshold.
 
-They are stored in `baselines.json` of the run directory, so that random play is measured once.
+They are stored in `baselines.json` of the run directory, so that the random policy is evaluated
+only once.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from wmtk.scores import (
 )
 
 FILE = "baselines.json"
-PLAYED_EPISODES = 10  # of random play, if its return has to be measured
-MIN_RANDOM_EPISODES = 2  # in the data: with fewer, random play is measured
-MAX_RANDOM_EPISODES = 100  # of the data that count
+EVAL_EPISODES = 10  # of the random policy, if it has to be evaluated
+MIN_RANDOM_EPISODES = 2  # in the data; with fewer, the random policy is evaluated
+MAX_RANDOM_EPISODES = 100  # of each dataset that enter the mean
 RESAMPLES = 1000  # of the bootstrap
 
 
@@ -70,26 +71,26 @@ def read_baselines(folder: Path) -> Baselines | None:
     return BaselinesFile.open(path)[0].value() if os.path.lexists(path) else None
 
 
-def store_baselines(run: Run, sources: Sequence[Source], playing: EnvSetup | None) -> None:
-    """Store the baselines of a run; random play is measured only if it is not stored yet.
+def store_baselines(run: Run, sources: Sequence[Source], env: EnvSetup | None) -> None:
+    """Store the baselines of a run; a stored return of the random policy is not measured again.
 
-    Its return is the published one of the task, else that of the random episodes of the data, else
-    that of a few episodes which are played if `playing` is given.
+    The return of the random policy is the known one of the task, else that of the random episodes
+    of the data, else that of EVAL_EPISODES episodes in `env`, if that is given.
     """
     stored = read_baselines(run.path)
     random = stored.random if stored else None
     if random is None:
-        random = _random(sources, playing)
+        random = _random(sources, env)
     returns = np.concatenate([source.table().total_reward for source in sources])
-    threshold = reward_threshold(playing.task) if playing else None
+    threshold = reward_threshold(env.task) if env else None
     baselines = Baselines(random, _mean(returns), threshold, longest_episode(sources))
     with atomic.translate_os_errors(run.path):
         document = atomic.with_checksum(dataclasses.asdict(baselines))
         atomic.replace_file(run.path / FILE, atomic.json_bytes(document))
 
 
-def _random(sources: Sequence[Source], playing: EnvSetup | None) -> MeanReturn | None:
-    known = known_returns(playing.task) if playing else {}
+def _random(sources: Sequence[Source], env: EnvSetup | None) -> MeanReturn | None:
+    known = known_returns(env.task) if env else {}
     if known:
         return MeanReturn(known["random"])
     returns = [
@@ -97,12 +98,12 @@ def _random(sources: Sequence[Source], playing: EnvSetup | None) -> MeanReturn |
         for source in sources
         for x in islice(_random_episodes(source.dataset), MAX_RANDOM_EPISODES)
     ]
-    if len(returns) >= MIN_RANDOM_EPISODES or playing is None:
+    if len(returns) >= MIN_RANDOM_EPISODES or env is None:
         return _mean(returns)
     try:
-        return _mean(_play(playing.with_limit_of(sources)))
+        return _mean(_play(env.with_limit_of(sources)))
     except EnvironmentFailedError as error:
-        playing.on_message(f"Random play failed: {error.message}")
+        env.on_message(f"Random play failed: {error.message}")
         return None
 
 
@@ -113,29 +114,28 @@ def _random_episodes(dataset: Dataset) -> Iterator[float]:
             yield float(record["return"])
 
 
-def _play(playing: EnvSetup) -> Sequence[float]:
-    schema = schema_of(playing.task)
+def _play(env: EnvSetup) -> Sequence[float]:
+    schema = schema_of(env.task)
 
     def stop(_: object) -> None:
-        if playing.stop():
+        if env.stop():
             raise KeyboardInterrupt
 
     report = evaluate_policy(
-        playing.task,
-        RandomPolicy(schema.action, [playing.seed, EVALUATION]),
-        episodes=PLAYED_EPISODES,
-        seed=playing.seed,
-        envs=PLAYED_EPISODES,
-        workers=playing.workers,
-        timeout=playing.timeout,
+        env.task,
+        RandomPolicy(schema.action, [env.seed, EVALUATION]),
+        episodes=EVAL_EPISODES,
+        seed=env.seed,
+        envs=EVAL_EPISODES,
+        workers=env.workers,
+        timeout=env.timeout,
         schema=schema,
-        max_episode_steps=playing.max_episode_steps,
+        max_episode_steps=env.max_episode_steps,
         on_progress=stop,
-        on_message=playing.on_message,
+        on_message=env.on_message,
     )
-    return (
-        () if report.interrupted else report.returns
-    )  # the first episodes to end are the short ones
+    # The episodes that end first are short: those of an interrupted evaluation are biased.
+    return () if report.interrupted else report.returns
 
 
 def _mean(returns: Any) -> MeanReturn | None:
@@ -144,7 +144,7 @@ def _mean(returns: Any) -> MeanReturn | None:
     return MeanReturn.of(summarize_returns(returns, resamples=RESAMPLES))
 
 
-# --- comparing ---
+# --- comparison ---
 
 
 def last_evaluation(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -154,7 +154,7 @@ def last_evaluation(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] |
 
 
 def compare_run(run: Run) -> ReturnComparison | None:
-    """The last evaluation of a run beside its baselines; for a world model, its data's return."""
+    """Compare the last evaluation of a run, or for a world model its data, with the baselines."""
     baselines = read_baselines(run.path) or Baselines()
     if run.kind == "model":
         if baselines.data is None:

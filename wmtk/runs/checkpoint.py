@@ -3,7 +3,7 @@
 checkpoints/
   00001000/tensors.safetensors   weights, optimizer moments, random-number states
   00001000/state.json            everything else, and the SHA-256 of the tensors
-  00001000-1/                    the same update, saved again with other content
+  00001000-1/                    a second checkpoint of the same update, with other content
   latest, best                   text files with the name of a checkpoint
 """
 
@@ -32,7 +32,7 @@ TENSORS = "tensors.safetensors"
 POINTERS = ("latest", "best")
 MAX_STATE_BYTES = 2**24
 _NAME = re.compile(r"[0-9]{8,15}(-[0-9]{1,6})?")
-_FORMER = ".former"  # end of the hidden name of a checkpoint while it is replaced
+_FORMER = ".former"  # suffix of the hidden name of a checkpoint while it is replaced
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
@@ -66,8 +66,8 @@ class Checkpoints:
     ) -> str:
         """Write a checkpoint, then the pointers to it; returns the hash of its tensors.
 
-        `latest` names a whole checkpoint at all times: a second checkpoint of a step gets a name of
-        its own. Saving the same content twice writes it once.
+        `latest` names a complete checkpoint at all times: a second checkpoint of a step gets
+        another name. Content that is stored already is not written again.
         """
         data, document, digest = _content(step, tensors, state)
         with atomic.translate_os_errors(self.folder):
@@ -89,7 +89,7 @@ class Checkpoints:
         return digest
 
     def _contains(self, name: str, document: bytes) -> bool:
-        """Whether a checkpoint is whole and has this state.json."""
+        """Whether a checkpoint is undamaged and its state.json equals `document`."""
         folder = self.folder / name
         try:
             same = read_file(folder / "state.json", limit=MAX_STATE_BYTES) == document
@@ -119,9 +119,9 @@ class Checkpoints:
         atomic.sync(self.folder)
 
     def replace(self, name: str, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Replace the tensors and the state of a checkpoint, which keeps its name.
+        """Replace the tensors and the state of a checkpoint under the same name.
 
-        An interruption leaves the former checkpoint, which `restore_replaced` puts back.
+        After an interruption, `restore_replaced` restores the former checkpoint.
         """
         data, document, _ = _content(_step(name), tensors, state)
         former = self.folder / f".{name}{_FORMER}"
@@ -131,7 +131,7 @@ class Checkpoints:
             atomic.remove_tree(former)
 
     def restore_replaced(self) -> None:
-        """Put back checkpoints whose replacement was interrupted."""
+        """Restore checkpoints whose replacement was interrupted."""
         for former in self.folder.glob(f".*{_FORMER}"):
             name = former.name.removeprefix(".").removesuffix(_FORMER)
             if (self.folder / name).exists():
@@ -158,13 +158,13 @@ class Checkpoints:
         atomic.remove_staged(self.folder)
 
     def _prune(self) -> None:
-        """Delete all checkpoints but the newest few and those that a pointer names."""
+        """Delete all checkpoints except the newest `keep` and those that a pointer names."""
         newest = {_step(name): name for name in self.names()}
-        wanted = {newest[step] for step in sorted(newest)[-self.keep :]}
-        wanted |= {name for which in POINTERS if (name := self.pointer(which)) is not None}
+        retained = {newest[step] for step in sorted(newest)[-self.keep :]}
+        retained |= {name for which in POINTERS if (name := self.pointer(which)) is not None}
         for name in self.names():
-            if name not in wanted:
-                # Rename first: a partly deleted folder must not look like a checkpoint.
+            if name not in retained:
+                # Rename first, so that a partly deleted folder does not have a checkpoint's name.
                 unfinished = self.folder / f".{name}.tmp"
                 atomic.remove_tree(unfinished)
                 (self.folder / name).rename(unfinished)
@@ -234,7 +234,7 @@ class Checkpoints:
             raise CheckpointError(error.message, self._recovery_hint(which, name)) from error
 
     def load(self, which: str = "latest") -> Checkpoint:
-        """Read a checkpoint by pointer or by step, refusing one that is damaged."""
+        """Read a checkpoint by pointer or by step; raises CheckpointError if it is damaged."""
         name = self._name(which)
         try:
             return self.load_name(name)
@@ -242,7 +242,7 @@ class Checkpoints:
             raise CheckpointError(error.message, self._recovery_hint(which, name)) from error
 
     def load_name(self, name: str) -> Checkpoint:
-        """Read a checkpoint by its name, refusing one that is damaged."""
+        """Read a checkpoint by its name; raises CheckpointError if it is damaged."""
         document = self._document(name)
         path = self.folder / name / TENSORS
         tensors = tensor_file.read(path, **self._expected(document))
@@ -300,7 +300,7 @@ def _content(
 
 
 def _order(name: str) -> tuple[int, int]:
-    """The step of a checkpoint's name, and which of those of this step it is."""
+    """The step of a checkpoint's name, and its number among the checkpoints of this step."""
     step, _, number = name.partition("-")
     return int(step), int(number or 0)
 

@@ -1,6 +1,6 @@
 """config.yaml: the settings of a run, with a checksum in its first line.
 
-The checksum is in the file itself, so that settings and checksum change atomically.
+Settings and checksum are in the same file, so that they change atomically.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from wmtk.errors import ConfigError, RunError
 from wmtk.runs.records import HINT, read_file
 from wmtk.runs.training_config import TrainingConfig
 
-_SEAL = b"# sha256 "
-_ADVICE = b": change settings with --resume --set NAME=VALUE, not in this file\n"
+_PREFIX = b"# sha256 "
+_SUFFIX = b": change settings with --resume --set NAME=VALUE, not in this file\n"
 
 
 def dump_config(config: TrainingConfig) -> bytes:
@@ -26,11 +26,11 @@ def dump_config(config: TrainingConfig) -> bytes:
 
 def with_checksum(body: bytes) -> bytes:
     """The content of config.yaml with its checksum in the first line."""
-    return _SEAL + hashlib.sha256(body).hexdigest().encode() + _ADVICE + body
+    return _PREFIX + hashlib.sha256(body).hexdigest().encode() + _SUFFIX + body
 
 
 def load_config(path: Path, *, has_checksum: bool) -> TrainingConfig:
-    """The settings in a file. Older runs have no checksum in it."""
+    """Read the settings in a file, which has no checksum in older runs."""
     try:
         return TrainingConfig.build(read_settings(path, has_checksum=has_checksum))
     except ConfigError as error:
@@ -41,7 +41,7 @@ def read_settings(path: Path, *, has_checksum: bool) -> dict[str, Any]:
     """The settings in a file as plain data, not validated."""
     data = read_file(path)
     start, _, body = data.partition(b"\n")
-    if (has_checksum or start.startswith(_SEAL)) and data != with_checksum(body):
+    if (has_checksum or start.startswith(_PREFIX)) and data != with_checksum(body):
         raise RunError(
             f"{path} was edited: its checksum is wrong.",
             "Undo the edit, or restore the file from a copy of the run directory. To train on "
@@ -58,7 +58,7 @@ def read_settings(path: Path, *, has_checksum: bool) -> dict[str, Any]:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Reads YAML without references, with which a few bytes may stand for gigabytes."""
+    """Rejects YAML aliases, with which a few bytes can expand to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):

@@ -1,7 +1,7 @@
 """Conversion of run directories of earlier formats, in place.
 
 Each file is replaced atomically, and the format in run.json changes last: after an interruption the
-run is still refused, and converting it again continues with the rest.
+run still has the earlier format, and a second conversion completes the first.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def convert_run(
 ) -> bool:
     """Convert a run directory of an earlier format; returns False if it has the present one.
 
-    Settings, tensors and metrics get their present names; numbers stay as they are. A damaged
-    checkpoint is left as it is, with a message. TensorBoard's files keep the former names.
+    Settings, tensors and metrics are renamed; numbers do not change. Damaged checkpoints remain
+    unchanged, with a message. TensorBoard's files retain the former names.
 
     Example:
         >>> from wmtk.runs.conversion import convert_run
@@ -76,7 +76,7 @@ def _convert_checkpoints(checkpoints: Checkpoints, on_message: Callable[[str], N
 
 
 def _converted_metrics(path: Path) -> bytes:
-    """The lines of metrics.jsonl under the present names; a damaged line stays as it is."""
+    """The lines of metrics.jsonl with the present names; damaged lines are unchanged."""
     lines = read_file(path, limit=MAX_METRICS_BYTES).split(b"\n")
     return b"\n".join(_converted_line(line) for line in lines)
 

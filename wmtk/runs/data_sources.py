@@ -1,4 +1,4 @@
-"""The data of a run as it is recorded in run.json, and checked when the run is resumed."""
+"""The record of a run's data in run.json, and its check when the run is resumed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def identity(source: Source) -> dict[str, Any]:
 
 
 def restore_sources(run: Run, sources: Sequence[Source]) -> list[Source]:
-    """The sources at the versions that a run was started with; other data is refused."""
+    """The sources at the versions that a run was started with; raises RunError for other data."""
     schema, _ = spaces_of(run)
     for source in sources:
         names = f"The model of {run.path} and {source.dataset.path}"
@@ -50,21 +50,21 @@ def restore_sources(run: Run, sources: Sequence[Source]) -> list[Source]:
 
 
 def pin_version(source: Source) -> Source:
-    """The source with its dataset fixed at the present version."""
+    """The source with its dataset opened at its present version."""
     dataset = source.dataset
     return replace(source, dataset=Dataset.open(dataset.path, version=dataset.version))
 
 
 def _at_version(source: Source, version: int) -> Source:
-    """The source with its dataset at an earlier version."""
+    """The source with its dataset opened at an earlier version."""
     if source.dataset.version == version:
         return source
     try:
         return replace(source, dataset=Dataset.open(source.dataset.path, version=version))
     except DatasetError as error:
         raise RunError(
-            f"{source.dataset.path} no longer has version {version}, the one that the run uses.",
-            "Start a new run. A tag keeps a version: wmtk data tag.",
+            f"{source.dataset.path} no longer has version {version}, which the run uses.",
+            "Start a new run. Tagged versions are not deleted: wmtk data tag.",
         ) from error
 
 

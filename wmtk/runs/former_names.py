@@ -1,6 +1,6 @@
 """Names of settings, tensors and metrics in run directories of format 1, and their present names.
 
-`wmtk.runs.conversion` renames them in a run; settings with a former name are refused elsewhere.
+`wmtk.runs.conversion` renames them in a run; elsewhere, settings with a former name are errors.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _METRICS = (
 
 
 def setting_name(name: str) -> str:
-    """The present name of a setting, given with dots."""
+    """The present dotted name of a setting, from its former or present one."""
     head, dot, rest = name.partition(".")
     name = f"{_GROUPS.get(head, head)}{dot}{rest}"
     return _SETTINGS.get(name, name)
@@ -73,7 +73,7 @@ def rename_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_present_names(names: Iterable[str]) -> None:
-    """Refuse settings with former names, given with dots, and list the present ones."""
+    """Raise ConfigError for settings with former dotted names; the error lists the present ones."""
     former = {name: setting_name(name) for name in names if setting_name(name) != name}
     if former:
         lines = "\n".join(f"  {old} → {new}" for old, new in former.items())
@@ -102,7 +102,7 @@ def _rename(rules: Iterable[tuple[str, str]], name: str) -> str:
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Settings with their dotted names; a schedule in place of a renamed number is one setting."""
+    """Settings with their dotted names. A schedule of a renamed setting counts as one setting."""
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and setting_name(name) not in _SETTINGS.values():

@@ -28,13 +28,13 @@ class RunSummary:
     state: str  # running, finished, stopped, begun (no checkpoint yet), outdated or damaged
     task: str
     updates: int
-    steps: int | None  # agent steps of online runs; None for the others
+    steps: int | None  # agent steps of online runs; None for other runs
     last: float | None  # mean return of the last evaluation, or the last held-out loss
     best: float | None  # of the checkpoint `best`: the confirmed mean return, or the lowest loss
     measure: str  # of `last` and `best`: "return", "loss" or ""
     created: str
     comparison: Mapping[str, Any] | None = None  # with the baselines
-    problem: str = ""  # of a run that cannot be read
+    problem: str = ""  # error message of a run that cannot be read
 
 
 def list_runs(folder: Path) -> list[RunSummary]:
@@ -93,7 +93,7 @@ def _state(run: Run) -> str:
 def _comparison(run: Run) -> Mapping[str, Any] | None:
     try:
         comparison = compare_run(run)
-    except WmtkError:  # a damaged baselines.json leaves the rest readable
+    except WmtkError:  # without a readable baselines.json, the other fields are shown
         return None
     if comparison is None:
         return None

@@ -23,7 +23,7 @@ FRAME_MILLISECONDS = 250
 class MetricsLog:
     """Appends to metrics.jsonl and to TensorBoard's files.
 
-    With `resumed_at`, lines of later updates are dropped: the run writes them again.
+    With `resumed_at`, lines of later updates are deleted, since the run repeats these updates.
     """
 
     def __init__(self, folder: Path, resumed_at: int | None = None) -> None:

@@ -1,6 +1,7 @@
 """Schemas of the documents of a run directory, and the functions that read them.
 
-A file that is not regular, too large, altered or invalid raises an error that names it.
+The functions raise an error with the path for files that are not regular, too large, altered or
+invalid.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from wmtk.errors import CheckpointError, CorruptDatasetError, FormerRunError, Ru
 
 FORMAT = 2  # of run directories; wmtk.runs.conversion converts format 1
 HINT = "Restore the file from a copy of the run directory, or start a new run."
-MAX_BYTES = 2**24  # of run.json, config.yaml and the like
+MAX_BYTES = 2**24  # of run.json, config.yaml and other documents
 MAX_METRICS_BYTES = 2**32
-MAX_LINE_BYTES = 2**20  # of one report: a sparse file could make it gigabytes long
+MAX_LINE_BYTES = 2**20  # of one report; a line of a malicious sparse file could have gigabytes
 
 
 def _as_path(text: str) -> str:
     if not text or "\0" in text:
         raise ValueError("is not a path")
-    os.fsencode(text)  # a ValueError if the file system cannot have such a name
+    os.fsencode(text)  # raises ValueError if the file system cannot represent the name
     return text
 
 
@@ -81,13 +82,13 @@ class RunDocument(Document):
 
     @classmethod
     def open(cls, path: Path) -> tuple[Self, dict[str, Any]]:
-        """A sealed document from its file, with its schema and as plain data."""
+        """Read a document with a checksum; returns it validated, and as plain data."""
         content = cls.content(path)
         return cls.read(content, path, HINT), content
 
     @classmethod
     def content(cls, path: Path) -> dict[str, Any]:
-        """The content of a file whose checksum is right, as plain data, not validated."""
+        """Read a document as plain data; verifies its checksum, not its schema."""
         data = read_file(path)
         try:
             return atomic.verify_checksum(atomic.parse_json(data, path), path)
@@ -108,7 +109,7 @@ class SourceRecord(RunDocument):
 
 
 class OriginRecord(RunDocument):
-    """The run whose networks a run started with."""
+    """The run from which the networks of a run were initialized."""
 
     run: PathText
     step: Count
@@ -129,7 +130,7 @@ class RunRecord(RunDocument):
     steps: Count | None = None
     init: OriginRecord | None = None
     model: OriginRecord | None = None
-    sealed_config: bool = False  # whether config.yaml has a checksum; that of older runs has none
+    sealed_config: bool = False  # whether config.yaml has a checksum; False for older runs
 
     @classmethod
     def read(cls, content: Any, path: Path, hint: str = "") -> Self:
@@ -154,7 +155,7 @@ class RunRecord(RunDocument):
 
 
 class ReplayCounts(RunDocument):
-    """replay.json: the episodes and steps that were ever added to the replay."""
+    """replay.json: the numbers of episodes and steps added so far, including evicted ones."""
 
     episodes: Count
     steps: Count
@@ -168,14 +169,14 @@ class SamplerState(RunDocument):
 
 
 class TrainingState(RunDocument):
-    """The state of training in a checkpoint, besides tensors."""
+    """The state of training in a checkpoint, without the tensors."""
 
     sampler: SamplerState
     best: float | None
     steps: Count  # requested updates
     config: FreeForm
     agent_steps: Count | None = None  # requested steps of an online run
-    owes_test: bool = False  # whether an evaluation that was due was interrupted
+    owes_test: bool = False  # whether the evaluation at this update was interrupted
 
     @classmethod
     def corrupt(cls, message: str, hint: str, path: Path) -> WmtkError:
@@ -196,7 +197,7 @@ class CheckpointRecord(RunDocument):
 
 
 class MetricsLine(RunDocument, extra="allow"):
-    """A line of metrics.jsonl: an update, and values by name; None stands for NaN or infinity."""
+    """A line of metrics.jsonl: an update, and values by name; NaN and infinity are None."""
 
     __pydantic_extra__: dict[str, float | None]
     step: Count
@@ -219,7 +220,7 @@ _TOGETHER = {
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl, without a last line that a crash has cut off."""
+    """The lines of metrics.jsonl; an incomplete last line, as after a crash, is ignored."""
     if not os.path.lexists(path):
         return []
     reports = []

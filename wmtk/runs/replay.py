@@ -1,4 +1,4 @@
-"""The replay of an online run: a dataset, and the number of steps ever added to it."""
+"""The replay of an online run: a dataset, and the number of steps added to it so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATASET, COUNTS = "replay.zarr", "replay.json"
 class Replay:
     """The dataset of an online run, with a capacity; an episode is durable once `add` returns.
 
-    The dataset evicts its oldest episodes, so that replay.json counts all that were ever committed.
+    The dataset evicts its oldest episodes; replay.json counts all committed ones, including these.
     It is written after each commit; episodes committed after the last write are counted on opening.
     """
 
@@ -28,13 +28,13 @@ class Replay:
         self.capacity = capacity
         self._counts_file = folder / COUNTS
         self.label: Callable[[], str] = lambda: ""  # name of the policy, for the provenance
-        # Of the episodes in the dataset at the start, and of all that were added.
+        # Returns of the episodes in the dataset at the start, and of all episodes added since.
         self.returns: list[float] = self.dataset.episodes.total_reward.tolist()
         self.steps = self._count()
         self._write()
 
     def _count(self) -> int:
-        """The steps of all episodes that were ever committed."""
+        """The steps of all committed episodes, including evicted ones."""
         counted = _read(self._counts_file)
         table = self.dataset.episodes
         since = table.length[table.episode >= counted.episodes]
@@ -49,7 +49,7 @@ class Replay:
 
     @property
     def episodes(self) -> int:
-        """The number of episodes ever committed."""
+        """The number of committed episodes, including evicted ones."""
         return self.dataset.next_episode
 
     def recount(self) -> None:
@@ -75,17 +75,17 @@ class Replay:
 
 
 def open_replay(folder: Path) -> Dataset:
-    """The replay of an online run, to read from."""
+    """Open the replay of an online run for reading."""
     return Dataset.open(folder / DATASET)
 
 
 def has_replay(folder: Path) -> bool:
-    """Whether a run directory has episodes of its own."""
+    """Whether a run directory has a replay with episodes."""
     return (folder / DATASET).exists() and len(open_replay(folder)) > 0
 
 
 def replay_steps(folder: Path) -> int:
-    """The steps of all whole episodes that a run has ever collected."""
+    """The steps of all finished episodes that a run has collected."""
     return _read(folder / COUNTS).steps
 
 

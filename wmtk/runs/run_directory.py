@@ -1,6 +1,6 @@
 """A run directory: settings, checkpoints, metrics and provenance of one training run.
 
-run.json        kind, spaces, task, data and version of the code, with a checksum; never changes
+run.json        kind, spaces, task, data and version of the code, with a checksum; not changed later
 config.yaml     the resolved settings, with a checksum
 command.txt     the command lines that started and resumed the run
 metrics.jsonl, tensorboard/, checkpoints/, images/, videos/, report/
@@ -49,7 +49,7 @@ class Run:
 
     @classmethod
     def create(cls, path: Path, kind: str, config: TrainingConfig, about: Mapping[str, Any]) -> Run:
-        """Create a run directory atomically; a path that exists is refused."""
+        """Create a run directory atomically; raises RunError if the path exists."""
         path = atomic.absolute_path(path)
         cls.require_vacant(path)
         document = atomic.with_checksum(
@@ -71,12 +71,12 @@ class Run:
 
     @staticmethod
     def require_vacant(path: Path) -> None:
-        """Raise RunError if a path is not vacant, or lies in a dataset."""
+        """Raise RunError if a path exists and is not an empty folder, or is inside of a dataset."""
         path = atomic.absolute_path(path)
         inside = next((p for p in path.parents if (p / "zarr.json").is_file()), None)
         if inside is not None:
-            message = f"{path} lies in the dataset {inside}."
-            raise RunError(message, "Choose another path, beside the dataset.")
+            message = f"{path} is inside of the dataset {inside}."
+            raise RunError(message, "Choose a path outside of the dataset.")
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return
         hint = "Pass resume=True to continue it, or choose another path."
@@ -118,7 +118,7 @@ class Run:
         return self.settings.model_dump(mode="json")
 
     def update_config(self, config: TrainingConfig) -> dict[str, tuple[Any, Any]]:
-        """Replace the settings in config.yaml; checkpoints keep those they were saved with.
+        """Replace the settings in config.yaml; the settings stored in checkpoints do not change.
 
         Returns the old and the new value of each setting that changes, by dotted name.
         """

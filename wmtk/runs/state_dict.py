@@ -35,22 +35,22 @@ def load_module_state(prefix: str, module: nn.Module, tensors: Mapping[str, Tens
     """Load a module's weights from the tensors under a prefix."""
     start = f"{prefix}/"
     require_shapes(prefix, module, {name: tuple(value.shape) for name, value in tensors.items()})
-    wanted = module.state_dict()
-    for name, value in wanted.items():
+    current = module.state_dict()
+    for name, value in current.items():
         _require_numbers(f"{start}{name}", tensors[f"{start}{name}"], value.dtype)
-    module.load_state_dict({name: tensors[f"{start}{name}"] for name in wanted})
+    module.load_state_dict({name: tensors[f"{start}{name}"] for name in current})
 
 
 def require_shapes(prefix: str, module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise unless the tensors under a prefix have the names and shapes of a module."""
     start = f"{prefix}/"
     saved = {n.removeprefix(start): shape for n, shape in shapes.items() if n.startswith(start)}
-    wanted = {name: tuple(value.shape) for name, value in module.state_dict().items()}
-    for name in dict.fromkeys([*wanted, *saved]):
-        if saved.get(name) != wanted.get(name):
-            sizes = [x.get(name, "nothing") for x in (saved, wanted)]
+    expected = {name: tuple(value.shape) for name, value in module.state_dict().items()}
+    for name in dict.fromkeys([*expected, *saved]):
+        if saved.get(name) != expected.get(name):
+            sizes = [x.get(name, "missing") for x in (saved, expected)]
             raise CheckpointError(
-                f"The saved weights are not of these settings: {start}{name} is {sizes[0]} in the "
+                f"The saved weights do not match the settings: {start}{name} is {sizes[0]} in the "
                 f"checkpoint and {sizes[1]} in the model.",
                 "Use the settings that the run was created with; sizes cannot change.",
             )
@@ -79,7 +79,7 @@ def optimizer_state(prefix: str, adam: torch.optim.Adam) -> dict[str, Tensor]:
 def load_optimizer_state(
     prefix: str, adam: torch.optim.Adam, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Load moments: of all parameters, or none if they were saved before the first update."""
+    """Load the moments of all parameters; none if they were saved before the first update."""
     parameters = [p for group in adam.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
@@ -87,7 +87,7 @@ def load_optimizer_state(
             number, _, name = key.removeprefix(f"{prefix}/").partition("/")
             index = int(number) if re.fullmatch("[0-9]{1,9}", number) else len(parameters)
             if index >= len(parameters) or name not in _MOMENTS:
-                raise CheckpointError(f"{key} in the checkpoint belongs to no parameter.", _OTHER)
+                raise CheckpointError(f"{key} in the checkpoint matches no parameter.", _OTHER)
             shape = () if name == "step" else tuple(parameters[index].shape)
             if tuple(value.shape) != shape:
                 raise CheckpointError(f"{key} has the wrong shape in the checkpoint.", _OTHER)
@@ -115,7 +115,7 @@ def load_count(name: str, tensors: Mapping[str, Tensor]) -> int:
 
 
 def rng_state() -> dict[str, Tensor]:
-    """The states of torch's generators, the only ones that training draws from."""
+    """The states of torch's generators, which are the only ones that training uses."""
     states = {"rng/cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states |= {f"rng/cuda/{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}

@@ -1,4 +1,4 @@
-"""Reads safetensors files that may be damaged or forged: checks sizes and checksum first."""
+"""Reads safetensors files that may be damaged or malicious: checks sizes and checksum first."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class TensorEntry(Document):
 
 
 def read(path: Path, *, sha256: str, size: int | None) -> dict[str, Tensor]:
-    """All tensors of a file with this checksum."""
+    """Read all tensors of a file; raises CheckpointError unless it has this checksum."""
     with _open(path, size) as file:
         _require_hash(path, file, sha256)
         file.seek(0)
         data = file.read()
     try:
         return load(data)
-    except Exception as error:  # the checksum matches: it was written this way
+    except Exception as error:  # the checksum matches, so the file was invalid when written
         raise CheckpointError(f"{path} contains no tensors ({error}).") from error
 
 
@@ -61,7 +61,7 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 @contextmanager
 def _open(path: Path, size: int | None) -> Iterator[BufferedReader]:
-    """The file, after comparing its size with the recorded one and with its header."""
+    """Open a file after comparing its size with `size` and with its header."""
     try:
         with os.fdopen(atomic.open_regular(path), "rb") as file:
             actual = os.fstat(file.fileno()).st_size
@@ -69,7 +69,7 @@ def _open(path: Path, size: int | None) -> Iterator[BufferedReader]:
                 raise CheckpointError(f"{path} has {actual} bytes instead of {size}.")
             declared = _declared(path, file)
             if actual != declared:
-                raise CheckpointError(f"{path} has {actual} bytes; by its header {declared}.")
+                raise CheckpointError(f"{path} has {actual} bytes; its header declares {declared}.")
             file.seek(0)
             yield file
     except FileNotFoundError as error:
@@ -81,7 +81,7 @@ def _open(path: Path, size: int | None) -> Iterator[BufferedReader]:
 
 
 def _declared(path: Path, file: BufferedReader) -> int:
-    """The size of the file by its header."""
+    """The size of the file that its header declares."""
     header = _header(path, file)
     ends = [entry.data_offsets[-1] for entry in header.values()]
     return file.tell() + max(ends, default=0)

@@ -28,8 +28,8 @@ class OptimizerConfig(Config):
     lr: Scale  # learning rate
     warmup: int = Field(0, ge=0)  # updates over which the learning rate rises from 0 to `lr`
     eps: float = Field(1e-5, gt=0)
-    # Add ε to √v before the bias correction of v, as Keras and the reference code do. ε then counts
-    # 1/√(1 − 0.999^t) times as much in update t: 32 times in the first one.
+    # Add ε to √v before the bias correction of v, as Keras and the reference code do. This
+    # multiplies ε in update t by 1/√(1 − 0.999^t): by 32 in the first update.
     eps_before_correction: bool = False
     clip: float = Field(100.0, gt=0)  # maximum global norm of the gradient
     # Each update multiplies the weights by 1 − weight_decay, independently of the learning rate.
@@ -62,17 +62,17 @@ class BehaviorConfig(ActorCriticConfig):
 
 
 class DataConfig(Config):
-    """Batches: their shape, how windows are drawn, and which observations the model sees."""
+    """Shape and sampling of batches, and the observations that are inputs of the model."""
 
     batch_size: int = Field(50, ge=1)  # B
     length: int = Field(50, ge=2)  # L
     uniform_over: Literal["episodes", "steps"] = "episodes"
     memory_mb: int = Field(512, ge=0)  # cache of decoded chunks
     image_size: int = Field(IMAGE_SIZE, ge=1)  # images of other sizes are resized to it
-    obs_keys: Names = ()  # the keys to use, or with "-" in front those to leave out; empty: all
-    as_image: Names = ()  # keys of small arrays that are images, and would be learned as vectors
-    as_vector: Names = ()  # keys of images that are learned as vectors
-    # Black and white in images of floats or integers whose space has no bounds.
+    obs_keys: Names = ()  # keys to use, or keys to exclude with a leading "-"; empty: all
+    as_image: Names = ()  # keys of small arrays to learn as images instead of vectors
+    as_vector: Names = ()  # keys of images to learn as vectors
+    # Values of black and white in images of floats or integers whose space has no bounds.
     image_range: tuple[float, float] | None = None
 
     def observations(self, schema: Schema) -> ObsCodec:
@@ -88,20 +88,20 @@ class DataConfig(Config):
 
 
 class LoggingConfig(Config):
-    """Intervals in updates. Everything also happens after the last update."""
+    """Intervals in updates. Each of these actions also happens after the last update."""
 
     log_every: int = Field(50, ge=1)
     evaluate_every: int = Field(500, ge=1)  # held-out loss
     checkpoint_every: int = Field(500, ge=1)
-    keep_checkpoints: int = Field(3, ge=1)  # the newest ones; the best one is kept as well
+    keep_checkpoints: int = Field(3, ge=1)  # the newest ones, in addition to the best one
     image_every: int = Field(1000, ge=1)  # open-loop images and videos
     held_out_batches: int = Field(10, ge=1)
 
 
 class OnlineConfig(Config):
-    """Collecting while training. Steps are agent steps; the defaults are the paper's for Atari."""
+    """Collection during training. Steps are agent steps; the defaults are the paper's for Atari."""
 
-    prefill: int = Field(50_000, ge=0)  # steps of random play before the first update
+    prefill: int = Field(50_000, ge=0)  # random steps before the first update
     pretrain: int = Field(0, ge=0)  # updates before the actor starts to collect
     train_every: float = Field(4.0, gt=0)  # steps per update
     envs: int = Field(1, ge=1)  # environments that run in parallel
@@ -119,7 +119,7 @@ class OnlineConfig(Config):
         return self.pretrain + math.floor((steps - self.prefill) / self.train_every)
 
     def steps_for(self, update: int) -> int:
-        """The least number of steps at which `update` is due."""
+        """The smallest number of steps after which `update` is due."""
         return self.prefill + math.ceil(max(update - self.pretrain, 0) * self.train_every)
 
     def evaluates_at(self, update: int) -> bool:
@@ -139,9 +139,9 @@ class TrainingConfig(Config):
     online: OnlineConfig = OnlineConfig()
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
-    # plain: only the definitions of wmtk.models; fast: every kernel that applies; auto: the faster.
+    # plain: the definitions in wmtk.models; fast: all applicable kernels; auto: the faster of both.
     kernels: Kernels = "auto"
-    preset: str | None = None  # the preset that the settings started from
+    preset: str | None = None  # the preset that the settings are based on
 
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:

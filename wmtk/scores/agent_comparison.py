@@ -91,9 +91,9 @@ def compare(
     seed: int = 0,
     notes: Sequence[str] = (),
 ) -> Comparison:
-    """Aggregate the scores of agents over the games that all of them have.
+    """Aggregate the scores of agents over the games in which all of them have scores.
 
-    The result's notes are `notes` followed by remarks on missing games and unequal seeds.
+    The notes of the result are `notes`, then remarks on missing games and unequal seeds.
     """
     assert agents, "no agents"
     common = tuple(g for g in all_games() if all(g in agent.scores for agent in agents))
@@ -195,7 +195,7 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _table(agent: AgentScores, games: Sequence[str]) -> NDArray[np.float64]:
     """Scores (S, G); S is the smallest number of seeds of any game."""
-    # Runs of different games are independent: their seeds can be paired in any order.
+    # Runs of different games are independent, so their seeds can be paired in any order.
     seeds = min(len(agent.scores[game]) for game in games)
     return np.array([agent.scores[game][:seeds] for game in games]).T
 

@@ -26,7 +26,7 @@ class ReturnSummary:
 
     `std` is the population standard deviation; `low` and `high` are the bootstrap interval of the
     mean, None for a single episode. The fields from `game` on are None for tasks other than the
-    paper's games; the normalized scores put random play at 0 and the gamer or the record at 1.
+    paper's games; normalized scores are 0 for random play and 1 for the gamer or the record.
     """
 
     episodes: int
@@ -149,14 +149,15 @@ def _returns(record: Mapping[str, Any]) -> tuple[float, ...]:
     if record.get("episodes", len(returns)) != len(returns):
         raise ScoreError(
             f"A record of {record['task']} has {len(returns)} returns, "
-            f"but says {_repr(record['episodes'])} episodes.",
+            f"but episodes is {_repr(record['episodes'])}.",
             "The record may be truncated or edited: evaluate again.",
         )
     mean = math.fsum(returns) / len(returns)
     stated = record.get("mean", mean)
     if not _is_number(stated) or not math.isclose(stated, mean, rel_tol=1e-6, abs_tol=1e-6):
         raise ScoreError(
-            f"A record of {record['task']} says mean {_repr(stated)}, its returns have {mean:g}.",
+            f"A record of {record['task']} has the mean {_repr(stated)}; that of its returns is "
+            f"{mean:g}.",
             "The record may be edited: evaluate again.",
         )
     return returns

@@ -1,8 +1,8 @@
 """Names and published scores of the 55 Atari games of the DreamerV2 paper.
 
-`published.csv` holds the score table of the paper. The paper prints whole numbers, from which its
-own gamer means come out 1% too low: in Double Dunk the gamer is 2.2 points above random play, not
-3. The columns random and gamer therefore have one decimal, as in their original publications.
+`published.csv` is the score table of the paper. The paper prints whole numbers, with which its
+gamer means are 1% too low: in Double Dunk, the gamer is 2.2 points above random play, not 3. The
+columns random and gamer therefore have one decimal, as in their original publications.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def require_game(name: str) -> str | None:
         close = difflib.get_close_matches(_plain(name), _spellings(), n=3, cutoff=0.6)
         meant = " or ".join(f"'{_spellings()[match]}'" for match in close)
         raise ScoreError(
-            f"'{name}' is none of the paper's 55 Atari games.",
+            f"'{name}' is not one of the paper's 55 Atari games.",
             f"Did you mean {meant}?" if meant else "Names are like pong, atari_pong, ALE/Pong-v5.",
         )
     return game

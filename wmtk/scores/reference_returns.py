@@ -26,7 +26,7 @@ class MeanReturn:
 
 @dataclass(frozen=True)
 class Baselines:
-    """Reference returns of a task; None if unknown."""
+    """Reference returns of a task, None where unknown."""
 
     random: MeanReturn | None = None
     data: MeanReturn | None = None  # all episodes of the training data

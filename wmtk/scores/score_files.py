@@ -77,7 +77,7 @@ def read_scores(files: Iterable[str | Path]) -> ReadScores:
                 raise ScoreError(
                     f"{score.agent} has two scores in {score.game}{_of_seed(score.seed)}: "
                     f"{seeds[score.seed].place} and {score.place}.",
-                    "Give every run its own seed, or name the agents with NAME=FILE.",
+                    "Give each run a different seed, or name the agents with NAME=FILE.",
                 )
             seeds[score.seed] = score
     for agent, games in table.items():
@@ -112,7 +112,7 @@ def _read_file(path: Path, name: str, notes: list[str]) -> Iterator[ScoreEntry]:
         )
     try:
         size = path.stat().st_size
-        if size > MAX_BYTES:  # a sparse file may claim gigabytes
+        if size > MAX_BYTES:  # a sparse file may have gigabytes
             raise ScoreError(f"{path} has {size} bytes; at most {MAX_BYTES} are read.")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -227,7 +227,7 @@ def _wide(
 
 
 def _check_baseline(column: str, game: str, value: float, line: str) -> None:
-    """Refuse a table with other reference scores than the built-in ones."""
+    """Raise ScoreError if a reference score differs from the built-in one."""
     expected = published(column)[game]
     if abs(value - expected) > 0.5:  # the paper rounds
         raise ScoreError(
