@@ -14,7 +14,13 @@ from wmtk.version import code_version
 from wmtk.viz.draw.episode_view import view_of
 from wmtk.viz.evaluation.measurements import SAMPLES
 from wmtk.viz.evaluation.verdict import Verdict, verdict
-from wmtk.viz.html_report import About, look_closely, report_page, require_report, write_report
+from wmtk.viz.html_report import (
+    ReportInfo,
+    collect_content,
+    report_page,
+    require_report,
+    write_report,
+)
 from wmtk.viz.output_files import no_progress
 from wmtk.viz.windows import (
     CONTEXT,
@@ -111,7 +117,7 @@ def report(
         episodes=episodes,
         seed=seed,
     )
-    material = look_closely(
+    content = collect_content(
         model,
         opened.batches(),
         context=context,
@@ -121,15 +127,15 @@ def report(
         update=model.step,
         policy=model if isinstance(model, LoadedAgent) else None,
         actions=view_of(opened.dataset).actions,
-        tell=on_progress,
+        on_progress=on_progress,
     )
     page = report_page(
-        material,
-        _about(opened, seed),
-        on_film=lambda done, total: on_progress("Drawing videos", done, total),
+        content,
+        _info(opened, seed),
+        on_video=lambda done, total: on_progress("Drawing videos", done, total),
     )
     size = write_report(path, page)
-    metrics = material.evaluation
+    metrics = content.metrics
     return ReportFile(
         path=path,
         run=model.run.path,
@@ -157,27 +163,27 @@ def _earlier(model: LoadedModel, device: str) -> Iterator[tuple[int, LoadedModel
             yield step, load(model.run.path, str(step), device)
 
 
-def _about(opened: ModelWindows, seed: int) -> About:
+def _info(opened: ModelWindows, seed: int) -> ReportInfo:
     from wmtk.datasets.storage import atomic
     from wmtk.runs.metrics_log import read_metrics
 
     model = opened.model
     folder = model.run.path
     commands = folder / "command.txt"
-    return About(
+    return ReportInfo(
         name=folder.resolve().name,
         run=str(folder),
         kind=model.run.kind,
         update=model.step,
         hash=model.hash,
-        facts=model.run.about,
+        run_json=model.run.about,
         config=(folder / "config.yaml").read_text(),
         commands=commands.read_text() if commands.exists() else "",
         history=read_metrics(folder),
         dataset=opened.dataset,
         held_out=opened.held_out,
         seed=seed,
-        made=atomic.timestamp(),
+        created=atomic.timestamp(),
         command=shlex.join(["wmtk", *sys.argv[1:]]),
         version=code_version(),
     )

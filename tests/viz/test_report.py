@@ -1,4 +1,4 @@
-"""Reports: what is in them, that text stays text, and that a browser plays and answers."""
+"""Parts of reports: markup, charts, calibration, training curves, images and the HTML file."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from wmtk.viz.html_report.charts import (
     histogram,
     plain,
 )
-from wmtk.viz.html_report.learning import learning, thinned
 from wmtk.viz.html_report.markup import Markup, Section, element, joined, table
 from wmtk.viz.html_report.media import png
 from wmtk.viz.html_report.page import document, require_report, write_report
+from wmtk.viz.html_report.training_section import thinned, training_section
 from wmtk.viz.metrics import Estimate
 
 
 def spec(markup: str) -> dict:
-    """The data that a figure gives to the script."""
-    (found,) = re.findall(r'<script type="application/json">(.*?)</script>', markup, re.S)
-    return json.loads(found)
+    """The JSON of a figure."""
+    (text,) = re.findall(r'<script type="application/json">(.*?)</script>', markup, re.S)
+    return json.loads(text)
 
 
 def test_text_is_escaped_and_markup_is_not() -> None:
@@ -41,63 +41,64 @@ def test_text_is_escaped_and_markup_is_not() -> None:
     assert element("div", class_="a", data_fps=8) == '<div class="a" data-fps="8"></div>'
 
 
-def test_tables_stand_numbers_to_the_right() -> None:
-    found = table([("a", "1"), ("<b>", "2")], ("name", "value"), 1)
-    assert found.count('class="number"') == 3
-    assert "&lt;b&gt;" in found
+def test_the_last_columns_of_tables_are_numeric() -> None:
+    html = table([("a", "1"), ("<b>", "2")], ("name", "value"), 1)
+    assert html.count('class="number"') == 3
+    assert "&lt;b&gt;" in html
 
 
-def test_data_cannot_end_the_script() -> None:
-    found = data({"name": "</script><script>alert(1)</script>"})
-    assert found.count("</script>") == 1
-    assert spec(found) == {"name": "</script><script>alert(1)</script>"}
+def test_data_cannot_end_the_script_element() -> None:
+    html = data({"name": "</script><script>alert(1)</script>"})
+    assert html.count("</script>") == 1
+    assert spec(html) == {"name": "</script><script>alert(1)</script>"}
 
 
-def test_numbers_of_charts() -> None:
+def test_json_of_charts() -> None:
     assert plain({"a": np.array([1.0, np.nan, 0.123456789]), "b": (np.float64(np.inf), 3)}) == {
         "a": [1, None, 0.12346],
         "b": [None, 3],
     }
-    nothing = np.full(3, np.nan)
-    bare = curve("model", "model", Estimate(np.arange(3.0), nothing, nothing))
+    unknown = np.full(3, np.nan)
+    bare = curve("model", "model", Estimate(np.arange(3.0), unknown, unknown))
     assert bare.x == [1, 2, 3]
     assert bare.low is None
     banded = curve("model", "model", Estimate(np.arange(3.0), np.zeros(3), np.ones(3)), first=0)
-    found = spec(figure(Chart("t", "step", "dB", [banded], zero=True)))
-    assert found["series"][0] == {
+    chart = spec(figure(Chart("t", "step", "dB", [banded], zero=True)))
+    assert chart["series"][0] == {
         "name": "model",
-        "look": "model",
+        "color": "model",
         "x": [0, 1, 2],
         "y": [0, 1, 2],
         "low": [0, 0, 0],
         "high": [1, 1, 1],
     }
-    assert found["zero"]
-    assert found["rules"] == found["extents"] == []
+    assert chart["zero"]
+    assert chart["rules"] == chart["extents"] == []
+    assert (chart["x_label"], chart["y_label"]) == ("step", "dB")
 
 
 def test_curves_without_numbers_are_left_out() -> None:
     empty, full = Series("empty", "copy", [1.0], [np.nan]), Series("full", "model", [1.0], [2.0])
-    found = figures([Chart("a", "x", "y", [empty, full]), Chart("b", "x", "y", [empty])])
-    assert [series["name"] for series in spec(found)["series"]] == ["full"]
-    assert found.count("<figure") == 1
+    html = figures([Chart("a", "x", "y", [empty, full]), Chart("b", "x", "y", [empty])])
+    assert [series["name"] for series in spec(html)["series"]] == ["full"]
+    assert html.count("<figure") == 1
 
 
-def test_histograms_count_everything_once() -> None:
+def test_histograms_count_each_value_once() -> None:
     few = spec(histogram("Returns", "return", [0.0, 1.0, 1.0, 3.0]))
     assert few["series"][0]["x"] == [0, 1, 2, 3]
     assert few["series"][0]["y"] == [1, 2, 0, 1]
-    assert few["bar"] == 1
+    assert few["bar_width"] == 1
     many = spec(histogram("Returns", "return", np.linspace(0, 1, 1000)))
     assert sum(many["series"][0]["y"]) == 1000
-    assert "7 throughout" in histogram("Lengths", "steps", [7, 7])
+    assert "7 in all episodes" in histogram("Lengths", "steps", [7, 7])
 
 
-def test_predictions_of_about_the_same_size() -> None:
-    found = binned([0, 0, 1, 3], [0.0, 0.1, 1.0, 1.0], bins=4)
-    assert found.count.tolist() == [2, 2]
-    np.testing.assert_allclose(found.predicted, [0.05, 1.0])
-    np.testing.assert_allclose(found.observed, [0, 2])
+def test_predictions_of_similar_size_share_a_bin() -> None:
+    bins = binned([0, 0, 1, 3], [0.0, 0.1, 1.0, 1.0], bins=4)
+    assert bins.count.tolist() == [2, 2]
+    np.testing.assert_allclose(bins.predicted, [0.05, 1.0])
+    np.testing.assert_allclose(bins.observed, [0, 2])
     assert binned([1.0, 2.0], [0.5, 0.5]).observed.tolist() == [1.5]
 
 
@@ -107,14 +108,14 @@ def test_long_histories_become_means() -> None:
     assert len(updates) == 10
     assert values[0] == pytest.approx(49.5)
     assert thinned(rows, "val/kl") == ([], [])
-    assert learning([]) is None
-    found = learning([*rows, {"step": 9, "train/psnr/image": 3.0, "train/psnr/map": 4.0}])
-    assert found is not None
+    assert training_section([]) is None
+    section = training_section([*rows, {"step": 9, "train/psnr/image": 3.0, "train/psnr/map": 4.0}])
+    assert section is not None
     for words in ("KL", "PSNR of reconstructions of image", "PSNR of reconstructions of map"):
-        assert words in found.content
+        assert words in section.content
 
 
-def test_pictures_survive() -> None:
+def test_png_images_are_lossless() -> None:
     from base64 import b64decode
     from io import BytesIO
 
@@ -127,7 +128,7 @@ def test_pictures_survive() -> None:
             np.testing.assert_array_equal(np.asarray(image.convert("RGB")), pixels)
 
 
-def test_a_page_needs_nothing_but_itself() -> None:
+def test_the_page_is_self_contained() -> None:
     page = document("<b>", [Section("one", "One & two", element("p", "text"))])
     assert page.startswith("<!doctype html>")
     assert "<title>&lt;b&gt;: wmtk report</title>" in page

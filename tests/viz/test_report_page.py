@@ -1,4 +1,4 @@
-"""A report of a model that is right, opened in a browser that cannot reach anything else."""
+"""The report of a correct model, opened in a browser without network access."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wmtk.agent.outputs import PolicyRollout
 from wmtk.datasets import Batch, Dataset, Episode, Provenance
-from wmtk.viz.html_report import About, look_closely, report_page, write_report
+from wmtk.viz.html_report import ReportInfo, collect_content, report_page, write_report
 from wmtk.viz.windows import Window, read_windows
 
 from .dots import PLACES, SCHEMA, DotModel, draw, find, record
@@ -24,7 +24,7 @@ pytest.importorskip("imageio_ffmpeg")
 
 CONTEXT = 3
 SECTIONS = (
-    *("summary", "films", "dreams", "prediction", "heads", "latents", "factors", "learning"),
+    *("summary", "videos", "policy", "prediction", "heads", "latents", "factors", "training"),
     *("data", "provenance", "definitions"),
 )
 FLAGS = (
@@ -43,7 +43,7 @@ class Dots(DotModel):
     def rollout_policy(
         self, batch: Batch, *, context: int, horizon: int, samples: int = 1, **_: Any
     ) -> PolicyRollout:
-        """It goes right."""
+        """The dot moves to the right."""
         N = len(batch.reward)
         place = find(batch.obs["image"][:, context - 1])[:, None] + 1 + np.arange(horizon)
         place = np.minimum(place, PLACES - 1)[:, None].repeat(samples, 1)  # (N, S, H)
@@ -83,8 +83,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         read_windows(dataset, [Window(n, 0, rows) for n in numbers], rows)
         for numbers in (range(8), range(8, 16))
     ]
-    told: dict[str, tuple[int, int]] = {}
-    found = look_closely(
+    progress: dict[str, tuple[int, int]] = {}
+    content = collect_content(
         Dots(),
         batches,
         context=CONTEXT,
@@ -92,19 +92,19 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         earlier=[(100, DotModel(collapsed=True))],
         update=200,
         policy=Dots(),
-        tell=lambda what, done, total: told.update({what: (done, total)}),
+        on_progress=lambda text, done, total: progress.update({text: (done, total)}),
     )
-    assert set(told) == {
-        *("Looking at windows", "Computing metrics", "Looking at checkpoints", "Changing codes"),
+    assert set(progress) == {
+        *("Predicting windows", "Computing metrics", "Evaluating checkpoints", "Changing codes"),
     }
-    assert all(done == total for done, total in told.values()), told
-    about = About(
+    assert all(done == total for done, total in progress.values()), progress
+    info = ReportInfo(
         name="dots <script>alert(1)</script>",
         run="runs/dots",
         kind="model",
         update=200,
         hash="abc",
-        facts={"data": [], "env": {"env_id": "test/Dots"}},
+        run_json={"data": [], "env": {"env_id": "test/Dots"}},
         config="model:\n  depth: 2\n",
         commands="",
         history=[
@@ -114,19 +114,19 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         dataset=dataset,
         held_out="all episodes",
         seed=0,
-        made="2026-01-01T00:00:00+00:00",
+        created="2026-01-01T00:00:00+00:00",
         command="wmtk viz report runs/dots dots.zarr",
         version="0",
     )
-    films: list[tuple[int, int]] = []
-    page = report_page(found, about, on_film=lambda done, total: films.append((done, total)))
-    assert films == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    videos: list[tuple[int, int]] = []
+    page = report_page(content, info, on_video=lambda done, total: videos.append((done, total)))
+    assert videos == [(1, 4), (2, 4), (3, 4), (4, 4)]
     write_report(folder / "report.html", page)
     return folder / "report.html"
 
 
 @pytest.mark.slow
-def test_all_that_is_promised_is_there(path: Path) -> None:
+def test_the_page_has_all_sections_and_videos(path: Path) -> None:
     page = path.read_text()
     assert re.findall(r'<section id="(\w+)"', page) == list(SECTIONS)
     for name in SECTIONS:
@@ -135,9 +135,9 @@ def test_all_that_is_promised_is_there(path: Path) -> None:
         assert words in page, words
     assert page.count("data:video/webm;base64,") == 4
     assert "alert(1)</script>" not in page
-    # Every question has its answer.
-    assert set(re.findall(r'href="#(about-[^"]+)"', page)) <= set(
-        re.findall(r'id="(about-[^"]+)"', page)
+    # Every link to a definition has its target.
+    assert set(re.findall(r'href="#(definition-[^"]+)"', page)) <= set(
+        re.findall(r'id="(definition-[^"]+)"', page)
     )
     assert path.stat().st_size < 5_000_000
 
@@ -149,7 +149,7 @@ def browser(path: Path) -> Iterator[Any]:
     if chromium is None:
         pytest.skip("needs Chromium: apt-get install chromium")
     with playwright.sync_playwright() as running:
-        # Started with a profile of its own; nothing is left behind.
+        # With a temporary profile.
         opened = running.chromium.launch(
             executable_path=chromium, args=list(FLAGS), timeout=120_000
         )
@@ -158,25 +158,25 @@ def browser(path: Path) -> Iterator[Any]:
 
 
 class Visit:
-    """The page in a browser, with all that it complained about and asked for."""
+    """The page in a browser, with its console messages and its blocked requests."""
 
     def __init__(self, browser: Any, path: Path, **options: Any) -> None:
         self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
         self.context.set_default_timeout(60_000)
-        self.complaints: list[str] = []
-        self.asked: list[str] = []
+        self.messages: list[str] = []
+        self.requests: list[str] = []
         self.context.route("**/*", self._route)
         self.page = self.context.new_page()
-        self.page.on("console", lambda m: self.complaints.append(f"{m.type}: {m.text}"))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda m: self.messages.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.goto(path.as_uri())
 
     def _route(self, route: Any) -> None:
-        """Files and data pass; everything else is noted, and blocked."""
+        """Allow files and data URLs; record and block everything else."""
         if route.request.url.startswith(("file:", "data:")):
             route.continue_()
         else:
-            self.asked.append(route.request.url)
+            self.requests.append(route.request.url)
             route.abort()
 
 
@@ -184,107 +184,107 @@ class Visit:
 def visit(browser: Any, path: Path) -> Iterator[Visit]:
     visit = Visit(browser, path)
     yield visit
-    assert visit.complaints == []
-    assert visit.asked == []
+    assert visit.messages == []
+    assert visit.requests == []
     visit.context.close()
 
 
 def wait_until(check: Callable[[], bool], seconds: float = 60) -> None:
-    """Ask again and again; the page itself forbids what playwright would wait with."""
+    """Poll a condition; the content security policy blocks `wait_for_function`."""
     end = time.monotonic() + seconds
     while not check():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
 
 
 @pytest.mark.slow
-def test_films_play(visit: Visit) -> None:
+def test_videos_play(visit: Visit) -> None:
     page = visit.page
     assert page.locator("video").count() == 4
     for number in range(4):
-        film = page.locator("figure.film").nth(number)
-        video = film.locator("video")
-        film.get_by_role("button", name="Play").click()
+        figure = page.locator("figure.video").nth(number)
+        video = figure.locator("video")
+        figure.get_by_role("button", name="Play").click()
         wait_until(lambda video=video: video.evaluate("v => v.currentTime") > 0.3)
         width, height, error = video.evaluate("v => [v.videoWidth, v.videoHeight, v.error]")
         assert width > 300
         assert height > 200
         assert error is None
-        film.get_by_role("button", name="Pause").click()
-        assert film.locator("output").inner_text().startswith("row ")
+        figure.get_by_role("button", name="Pause").click()
+        assert figure.locator("output").inner_text().startswith("row ")
 
 
 @pytest.mark.slow
-def test_films_are_stepped_and_slowed(visit: Visit) -> None:
-    film = visit.page.locator("figure.film").first
-    video = film.locator("video")
+def test_videos_have_steps_and_speeds(visit: Visit) -> None:
+    figure = visit.page.locator("figure.video").first
+    video = figure.locator("video")
     wait_until(lambda: video.evaluate("v => v.readyState") >= 2)
 
     def stands_at(row: int) -> bool:
         at, seeking = video.evaluate("v => [v.currentTime, v.seeking]")
         return not seeking and abs(at - (row + 0.5) / 8) < 0.01
 
-    film.get_by_text("+10").click()
+    figure.get_by_text("+10").click()
     wait_until(lambda: stands_at(10))
-    film.get_by_text("−1 step").click()
+    figure.get_by_text("−1 step").click()
     wait_until(lambda: stands_at(9))
-    wait_until(lambda: film.locator("output").inner_text() == "row 10 of 20")
-    film.get_by_label("Row").fill("4")
+    wait_until(lambda: figure.locator("output").inner_text() == "row 10 of 20")
+    figure.get_by_label("Row").fill("4")
     wait_until(lambda: stands_at(4))
-    film.locator("select").select_option("2")
+    figure.locator("select").select_option("2")
     assert video.evaluate("v => v.playbackRate") == 2
 
 
 @pytest.mark.slow
-def test_charts_answer_to_pointer_and_keys(visit: Visit) -> None:
+def test_charts_have_a_cursor_for_pointer_and_keys(visit: Visit) -> None:
     page = visit.page
     charts = page.locator("figure.chart")
     assert charts.count() > 12
     assert charts.evaluate_all(
         "all => all.every(c => c.querySelector('svg path, svg rect, svg circle'))"
     )
-    psnr = page.locator("figure.chart", has_text="PSNR: how exact?")
-    plot, tip = psnr.locator(".plot"), psnr.locator(".tip")
-    assert tip.is_hidden()
+    psnr = page.locator("figure.chart", has_text="PSNR of predictions")
+    plot, tooltip = psnr.locator(".plot"), psnr.locator(".tooltip")
+    assert tooltip.is_hidden()
     plot.hover()
-    assert "if seen" in tip.inner_text()
+    assert "reconstruction" in tooltip.inner_text()
     page.mouse.move(1, 1)
-    assert tip.is_hidden()
+    assert tooltip.is_hidden()
     plot.focus()
     page.keyboard.press("End")
-    assert tip.inner_text().startswith("step 17")
+    assert tooltip.inner_text().startswith("step 17")
     page.keyboard.press("ArrowLeft")
-    assert tip.inner_text().startswith("step 16")
-    said = psnr.locator("[aria-live]").inner_text()
-    assert said.startswith("step 16")
-    # Charts over the same steps have one cursor.
+    assert tooltip.inner_text().startswith("step 16")
+    announcement = psnr.locator("[aria-live]").inner_text()
+    assert announcement.startswith("step 16")
+    # Charts of a group share a cursor.
     assert page.locator("#heads .cursor").count() > 0
     page.keyboard.press("Escape")
-    assert tip.is_hidden()
+    assert tooltip.is_hidden()
     curves = psnr.locator("path.curve").count()
-    psnr.get_by_role("button", name="average frame").click()
+    psnr.get_by_role("button", name="mean frame").click()
     assert psnr.locator("path.curve").count() == curves - 1
     psnr.get_by_text("Numbers").click()
     wait_until(lambda: psnr.locator("tbody tr").count() == 17)
 
 
 @pytest.mark.slow
-def test_codes_answer_to_pointer_keys_and_time(visit: Visit) -> None:
+def test_code_usage_by_key_and_checkpoint(visit: Visit) -> None:
     page = visit.page
     codes = page.locator("figure.codes")
-    plot, tip = codes.locator(".plot"), codes.locator(".tip")
+    plot, tooltip = codes.locator(".plot"), codes.locator(".tooltip")
     plot.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    assert tip.inner_text().startswith("z0, class 1")
+    assert tooltip.inner_text().startswith("z0, class 1")
     assert codes.locator("rect.dead").count() == 0
-    usage = tip.inner_text()
+    usage = tooltip.inner_text()
     codes.locator("input[type=range]").fill("0")
     assert codes.locator("output").inner_text() == "100"
     plot.focus()
     page.keyboard.press("ArrowDown")
-    assert "used in 12.5% of frames" in tip.inner_text()
-    assert tip.inner_text() != usage
+    assert "used in 12.5% of frames" in tooltip.inner_text()
+    assert tooltip.inner_text() != usage
 
 
 @pytest.mark.slow
@@ -293,11 +293,11 @@ def test_light_and_dark(browser: Any, path: Path) -> None:
     page = visit.page
     paper = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(paper)
-    page.get_by_role("button", name="Light page").click()
+    page.get_by_role("button", name="Light theme").click()
     light = page.evaluate(paper)
     assert light == "rgb(255, 255, 255)"
     assert dark != light
-    assert visit.complaints == []
+    assert visit.messages == []
     visit.context.close()
 
 

@@ -1,4 +1,4 @@
-"""`wmtk viz report` on runs of `wmtk train-model`, for pictures, numbers and both."""
+"""`wmtk viz report` on runs of `wmtk train-model`, for images, vectors and both."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def test_report(kind: str, tmp_path: Path, run_wmtk) -> None:
     assert report["windows"] == 4
     assert report["update"] == 2
     page = path.read_text()
-    said = report["verdict"]
-    assert f'class="headline {said["grade"]}"' in page
-    for sentence in (said["headline"], *(finding["text"] for finding in said["findings"])):
+    verdict = report["verdict"]
+    assert f'class="headline {verdict["grade"]}"' in page
+    for sentence in (verdict["headline"], *(finding["text"] for finding in verdict["findings"])):
         assert sentence in html.unescape(page)
-    measured = run_wmtk("viz", "metrics", run, data, *FEW, "--json")
-    assert json.loads(measured.stdout)["verdict"] == said
+    metrics = run_wmtk("viz", "metrics", run, data, *FEW, "--json")
+    assert json.loads(metrics.stdout)["verdict"] == verdict
     for key in OBS[kind]:
         assert f"<h3>{key}</h3>" in page
     assert page.count("<video") == 3
-    assert ("What each code moves" in page) == ("image" in OBS[kind])
+    assert ("Effect of each code" in page) == ("image" in OBS[kind])
     assert re.findall(r'"update":(\d+),"threshold"', page) == ["1", "2"]
     assert "Drawing videos" in done.stderr
 
 
-def test_what_cannot_be_written_is_refused_first(tmp_path: Path, run_wmtk) -> None:
+def test_unsupported_endings_are_rejected_before_the_evaluation(tmp_path: Path, run_wmtk) -> None:
     done = run_wmtk("viz", "report", tmp_path, tmp_path, "--out", tmp_path / "report.pdf")
     assert done.exit_code == 2
     assert ".html" in done.stderr

@@ -1,4 +1,4 @@
-"""Whether rewards and ends are as large and as frequent as predicted, step by step and by size."""
+"""Calibration of predicted rewards and ends, by step and by predicted value."""
 
 from __future__ import annotations
 
@@ -16,49 +16,52 @@ BINS = 12
 
 @dataclass(frozen=True)
 class Binned:
-    """Predictions of about the same size, and what came: B bins, smallest first."""
+    """Means of predictions and of true values in B bins, sorted by prediction."""
 
     count: NDArray[np.int64]  # (B,)
-    predicted: Numbers  # (B,), means
+    predicted: Numbers  # (B,)
     observed: Numbers  # (B,)
 
 
 @dataclass(frozen=True)
 class HeadCalibration:
-    """Rewards and ends; `_at` are means over windows at each of H imagined steps."""
+    """Calibration of rewards and ends; `_at` are means over windows at each of H imagined steps."""
 
     reward_observed: Binned
     reward_imagined: Binned
     reward_true_at: Estimate
     reward_imagined_at: Estimate
     end_true_at: Estimate
-    end_imagined_at: Estimate | None  # None if ends are not learned
+    end_imagined_at: Estimate | None  # None without a discount head
 
 
 def binned(truth: ArrayLike, prediction: ArrayLike, bins: int = BINS) -> Binned:
-    """Predictions in bins of equal width between the smallest and the largest, empty ones out."""
-    true, found = np.asarray(truth, np.float64), np.asarray(prediction, np.float64)
-    low, high = float(found.min()), float(found.max())
-    scaled = (found - low) / max(high - low, 1e-12) * bins
+    """Sort predictions into bins of equal width over their range, and drop empty bins."""
+    true, predicted = np.asarray(truth, np.float64), np.asarray(prediction, np.float64)
+    low, high = float(predicted.min()), float(predicted.max())
+    scaled = (predicted - low) / max(high - low, 1e-12) * bins
     index = np.clip(scaled.astype(np.int64), 0, bins - 1)
     count = np.bincount(index, minlength=bins)
-    some = count > 0
-    predicted = np.bincount(index, found, bins)[some] / count[some]
-    observed = np.bincount(index, true, bins)[some] / count[some]
-    return Binned(count[some], predicted, observed)
+    filled = count > 0
+    return Binned(
+        count=count[filled],
+        predicted=np.bincount(index, predicted, bins)[filled] / count[filled],
+        observed=np.bincount(index, true, bins)[filled] / count[filled],
+    )
 
 
-def calibrate(found: Measurements, *, seed: int = 0) -> HeadCalibration:
-    bootstrap = Bootstrap(found.episode, seed=seed)
-    mask, ahead, C = found.mask, found.ahead, found.context
+def calibrate(data: Measurements, *, seed: int = 0) -> HeadCalibration:
+    """Compute the calibration of the reward head and of the discount head."""
+    bootstrap = Bootstrap(data.episode, seed=seed)
+    mask, ahead, C = data.mask, data.ahead, data.context
     ends = None
-    if found.gamma is not None:
-        ends = terminal_probability(found.discount_imagined, found.gamma)
+    if data.gamma is not None:
+        ends = terminal_probability(data.discount_imagined, data.gamma)
     return HeadCalibration(
-        reward_observed=binned(found.reward[mask], found.reward_observed[mask]),
-        reward_imagined=binned(found.reward[:, C:][ahead], found.reward_imagined[ahead]),
-        reward_true_at=bootstrap.mean(found.reward[:, C:], ahead),
-        reward_imagined_at=bootstrap.mean(found.reward_imagined, ahead),
-        end_true_at=bootstrap.mean(found.terminal[:, C:], ahead),
+        reward_observed=binned(data.reward[mask], data.reward_observed[mask]),
+        reward_imagined=binned(data.reward[:, C:][ahead], data.reward_imagined[ahead]),
+        reward_true_at=bootstrap.mean(data.reward[:, C:], ahead),
+        reward_imagined_at=bootstrap.mean(data.reward_imagined, ahead),
+        end_true_at=bootstrap.mean(data.terminal[:, C:], ahead),
         end_imagined_at=None if ends is None else bootstrap.mean(ends, ahead),
     )

@@ -1,4 +1,4 @@
-"""Pictures and films inside of the page, as addresses that hold their own bytes."""
+"""Images and videos embedded in the page as data URLs."""
 
 from __future__ import annotations
 
@@ -20,40 +20,44 @@ SPEEDS = (0.25, 0.5, 1, 2)
 STEPS = ((-10, "−10"), (-1, "−1 step"), (1, "+1 step"), (10, "+10"))
 
 
-def address(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+def data_url(media_type: str, content: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
 
 
 def png(pixels: Image) -> str:
-    """A picture as an address; one with few colors takes a palette, which is smaller."""
-    picture = PillowImage.fromarray(np.ascontiguousarray(pixels))
-    colors = picture.getcolors(256)
+    """Encode an image as a PNG data URL, with a palette if it has at most 256 colors."""
+    image = PillowImage.fromarray(np.ascontiguousarray(pixels))
+    colors = image.getcolors(256)
     if colors is not None:
-        picture = picture.convert("P", palette=PillowImage.Palette.ADAPTIVE, colors=len(colors))
+        image = image.convert("P", palette=PillowImage.Palette.ADAPTIVE, colors=len(colors))
     buffer = io.BytesIO()
-    picture.save(buffer, "PNG", optimize=True)
-    return address("image/png", buffer.getvalue())
+    image.save(buffer, "PNG", optimize=True)
+    return data_url("image/png", buffer.getvalue())
 
 
-def picture(pixels: Image, caption: str, alt: str) -> Markup:
+def image_figure(pixels: Image, caption: str, alt: str) -> Markup:
+    """An image with a caption; `alt` is its alternative text."""
     height, width = pixels.shape[:2]
     image = element("img", src=png(pixels), width=width, height=height, alt=alt, loading="lazy")
-    return element("figure", image, element("figcaption", caption), class_="picture")
+    return element("figure", image, element("figcaption", caption), class_="image")
 
 
 def webm(frames: Iterable[Image], fps: float = FPS) -> tuple[bytes, int, int]:
-    """A film in VP9, which browsers play without the system's codecs; its width and height."""
+    """Encode a VP9 video, which browsers play without system codecs; with its width and height."""
     with tempfile.TemporaryDirectory() as folder:
-        written = write_video(Path(folder) / "film.webm", frames, fps)
-        return written.path.read_bytes(), written.width, written.height
+        video = write_video(Path(folder) / "video.webm", frames, fps)
+        return video.path.read_bytes(), video.width, video.height
 
 
-def film(frames: Iterable[Image], caption: str, name: str, fps: float = FPS) -> Markup:
-    """A film that repeats, can be stepped and slowed down; `name` is for those who cannot see."""
+def video_figure(frames: Iterable[Image], caption: str, label: str, fps: float = FPS) -> Markup:
+    """A looping video with controls for position, single steps and speed.
+
+    Screen readers read `label`.
+    """
     content, width, height = webm(frames, fps)
     video = element(
         "video",
-        src=address("video/webm", content),
+        src=data_url("video/webm", content),
         width=width,
         height=height,
         controls=True,
@@ -61,7 +65,7 @@ def film(frames: Iterable[Image], caption: str, name: str, fps: float = FPS) -> 
         muted=True,
         playsinline=True,
         preload="auto",
-        aria_label=name,
+        aria_label=label,
     )
     steps = [element("button", text, type="button", data_steps=n) for n, text in STEPS]
     speeds = [
@@ -70,12 +74,12 @@ def film(frames: Iterable[Image], caption: str, name: str, fps: float = FPS) -> 
     speed = element("label", "Speed ", element("select", *speeds))
     full = element("button", "Full screen", type="button", class_="full")
     play = element("button", "Play", type="button", class_="play")
-    place = element("input", type="range", min=0, max=1, value=0, step=1, aria_label="Row")
+    position = element("input", type="range", min=0, max=1, value=0, step=1, aria_label="Row")
     return element(
         "figure",
         video,
-        element("div", play, place, element("output"), *steps, speed, full, class_="controls"),
+        element("div", play, position, element("output"), *steps, speed, full, class_="controls"),
         element("figcaption", caption),
-        class_="film",
+        class_="video",
         data_fps=fps,
     )

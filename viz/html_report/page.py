@@ -1,4 +1,4 @@
-"""The report as one file of HTML, which needs nothing but itself."""
+"""The report as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -8,69 +8,74 @@ from importlib.resources import files
 from pathlib import Path
 
 from wmtk.errors import WmtkError
-from wmtk.viz.html_report.about import About
-from wmtk.viz.html_report.dataset_section import data_section
-from wmtk.viz.html_report.definitions import definitions
-from wmtk.viz.html_report.factors import factors
-from wmtk.viz.html_report.heads import heads
-from wmtk.viz.html_report.latents import latents
-from wmtk.viz.html_report.learning import learning
+from wmtk.viz.html_report.content import ReportContent
+from wmtk.viz.html_report.dataset_section import dataset_section
+from wmtk.viz.html_report.definition_section import definition_section
+from wmtk.viz.html_report.factor_section import factor_section
+from wmtk.viz.html_report.heads_section import heads_section
+from wmtk.viz.html_report.latent_section import latent_section
 from wmtk.viz.html_report.markup import Markup, Section, element, joined
-from wmtk.viz.html_report.material import Material
-from wmtk.viz.html_report.overview import summary
-from wmtk.viz.html_report.policy_section import dream_section
-from wmtk.viz.html_report.prediction import prediction
-from wmtk.viz.html_report.provenance import provenance
-from wmtk.viz.html_report.video_section import COUNT as FILMS
-from wmtk.viz.html_report.video_section import films
+from wmtk.viz.html_report.policy_section import policy_section
+from wmtk.viz.html_report.prediction_section import prediction_section
+from wmtk.viz.html_report.provenance_section import provenance_section
+from wmtk.viz.html_report.report_info import ReportInfo
+from wmtk.viz.html_report.summary_section import summary_section
+from wmtk.viz.html_report.training_section import training_section
+from wmtk.viz.html_report.video_section import COUNT as VIDEOS
+from wmtk.viz.html_report.video_section import video_section
 from wmtk.viz.videos.video_file import require_ending
 
 ENDINGS = (".html", ".htm")
-SCRIPTS = ("drawing.js", "charts.js", "codes.js", "page.js")  # in the order of their use
-# Whatever a dataset or a run calls itself: the page asks nobody for anything.
-POLICY = (
+SCRIPTS = ("drawing.js", "charts.js", "code_usage.js", "page.js")  # in order of dependence
+# The page loads nothing from elsewhere, whatever the names of datasets and runs contain.
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'"
 )
 
 
 def report_page(
-    found: Material, about: About, on_film: Callable[[int, int], None] = lambda done, total: None
+    content: ReportContent,
+    info: ReportInfo,
+    on_video: Callable[[int, int], None] = lambda done, total: None,
 ) -> str:
-    """The whole page."""
+    """The HTML of the report; `on_video` is called with the number of finished videos."""
+    total = VIDEOS + bool(content.imagined_episodes)
     sections = [
-        summary(found.evaluation, about),
-        films(found, lambda done, total: on_film(done, total + bool(found.dreams))),
-        _dreams(found, about, on_film),
-        prediction(found.evaluation),
-        heads(found.evaluation, found.calibration),
-        latents(found),
-        factors(found.evaluation),
-        learning(about.history),
-        data_section(about.dataset, about.held_out, about.seed),
-        provenance(about),
-        definitions(found.evaluation),
+        summary_section(content.metrics, info),
+        video_section(content, lambda done: on_video(done, total)),
+        _policy(content, info, on_video),
+        prediction_section(content.metrics),
+        heads_section(content.metrics, content.calibration),
+        latent_section(content),
+        factor_section(content.metrics),
+        training_section(info.history),
+        dataset_section(info.dataset, info.held_out, info.seed),
+        provenance_section(info),
+        definition_section(content.metrics),
     ]
-    title = f"{about.name}, update {about.update:,}"
+    title = f"{info.name}, update {info.update:,}"
     return document(title, [section for section in sections if section is not None])
 
 
-def _dreams(found: Material, about: About, on_film: Callable[[int, int], None]) -> Section | None:
-    if not found.dreams:
+def _policy(
+    content: ReportContent, info: ReportInfo, on_video: Callable[[int, int], None]
+) -> Section | None:
+    if not content.imagined_episodes:
         return None
-    section = dream_section(found.dreams, found.image, about.history)
-    on_film(FILMS + 1, FILMS + 1)
+    section = policy_section(content.imagined_episodes, content.image, info.history)
+    on_video(VIDEOS + 1, VIDEOS + 1)
     return section
 
 
 def document(title: str, sections: Sequence[Section]) -> str:
-    """Sections with a table of contents, the style and the script."""
+    """An HTML document of sections, with a table of contents, the style sheet and the script."""
     links = [element("li", element("a", s.title, href=f"#{s.id}")) for s in sections]
     nav = element(
         "nav",
         element("p", title, class_="title"),
         element("ol", *links),
-        element("button", "Dark page", id="theme", type="button"),
+        element("button", "Dark theme", id="theme", type="button"),
         aria_label="Contents",
     )
     parts = [
@@ -82,7 +87,7 @@ def document(title: str, sections: Sequence[Section]) -> str:
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", http_equiv="Content-Security-Policy", content=CONTENT_SECURITY_POLICY),
         element("title", f"{title}: wmtk report"),
         element("style", _asset("report.css")),
     )
@@ -92,7 +97,7 @@ def document(title: str, sections: Sequence[Section]) -> str:
 
 
 def _script() -> Markup:
-    """All scripts as one, which leaves no names behind."""
+    """All scripts as one, in a scope of its own."""
     parts = "\n".join(_asset(name) for name in SCRIPTS)
     return Markup(f'"use strict";\n(() => {{\n{parts}}})();\n')
 
@@ -102,22 +107,22 @@ def _asset(name: str) -> Markup:
 
 
 def require_report(path: Path) -> None:
-    """Refuse what cannot be written here; call it before the long work."""
+    """Raise an error if the path is no HTML file or if videos cannot be encoded."""
     require_ending(path, ENDINGS)
-    require_ending(Path("film.webm"), (".webm",))
+    require_ending(Path("video.webm"), (".webm",))
 
 
 def write_report(path: Path, page: str) -> int:
-    """Write the page, whole or not at all; returns its size in bytes."""
+    """Write the page atomically and return its size in bytes."""
     content = page.encode()
-    # A name that cannot be known before: no link that lies there already is written through.
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    # The random name prevents writing through an existing symbolic link.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
+        temporary.write_bytes(content)
+        temporary.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise WmtkError(
             f"{path} could not be written: {error.strerror or error}.",
             "Choose another path.",

@@ -1,4 +1,4 @@
-"""The policy, where a run has one: what it dreams, and whether its critic foresaw that."""
+"""Imagined episodes of the policy of a run, and the calibration of its critic."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from wmtk.viz.draw.actions import ActionLook
 from wmtk.viz.evaluation.interval_text import format_interval
 from wmtk.viz.html_report.charts import Chart, Series, figure
 from wmtk.viz.html_report.markup import Section, element, joined, paragraph, table
-from wmtk.viz.html_report.media import film
+from wmtk.viz.html_report.media import video_figure
 from wmtk.viz.metrics import Bootstrap, return_quality
 from wmtk.viz.rollouts import ImaginedEpisode, policy_rollouts
 from wmtk.viz.videos.rollout_video import rollout_frames
 
-SHOWN = 3  # dreams in the film
-ROWS = ("action", "reward", "terminated", "truncated", "is_first", "mask")
+VIDEO_EPISODES = 3  # imagined episodes in the video
+BATCHES = 2  # batches of windows to start from
+ARRAYS = ("action", "reward", "terminated", "truncated", "is_first", "mask")
 
 
-def policy_dreams(
+def imagine_episodes(
     model: LoadedAgent,
     windows: Sequence[Batch],
     *,
@@ -33,79 +34,81 @@ def policy_dreams(
     seed: int = 0,
     actions: ActionLook | None = None,
 ) -> list[ImaginedEpisode]:
-    """A dream from the start of each window of the first batches, 16 or so."""
-    found = []
-    for number, batch in enumerate(windows[:2]):
+    """Imagine one episode from the context of each window of the first batches."""
+    episodes = []
+    for number, batch in enumerate(windows[:BATCHES]):
         parts: dict[str, Any] = {
-            name: operator.attrgetter(name)(batch)[:, :context] for name in ROWS
+            name: operator.attrgetter(name)(batch)[:, :context] for name in ARRAYS
         }
         for group in ("obs", "info"):
             rows = getattr(batch, group)
             parts[group] = {key: values[:, :context] for key, values in rows.items()}
         starts = replace(batch, **parts)
-        found += policy_rollouts(
+        episodes += policy_rollouts(
             model, starts, horizon=horizon, seed=seed + number, actions=actions
         )
-    return found
+    return episodes
 
 
-def dream_section(
-    found: Sequence[ImaginedEpisode], image: str | None, history: Sequence[Mapping[str, Any]]
+def policy_section(
+    episodes: Sequence[ImaginedEpisode], image: str | None, history: Sequence[Mapping[str, Any]]
 ) -> Section:
-    """A film of some dreams, and what all of them brought beside what was expected."""
-    context = found[0].rollout.context
-    horizon = found[0].rollout.rows - context
-    frames = rollout_frames([dream.rollout for dream in found[:SHOWN]], image, title="Dreams")
-    brought = np.array([float(dream.imagined_return.mean()) for dream in found])
-    expected = np.array([float(dream.value.mean()) for dream in found])
-    episodes = [dream.rollout.title for dream in found]
-    quality = return_quality(brought, expected, Bootstrap(np.arange(len(found))))
+    """A video of some imagined episodes, and imagined returns against predicted values."""
+    context = episodes[0].rollout.context
+    horizon = episodes[0].rollout.rows - context
+    rollouts = [episode.rollout for episode in episodes]
+    frames = rollout_frames(rollouts[:VIDEO_EPISODES], image, title="Imagined episodes")
+    returns = np.array([float(episode.imagined_return.mean()) for episode in episodes])
+    values = np.array([float(episode.value.mean()) for episode in episodes])
+    quality = return_quality(returns, values, Bootstrap(np.arange(len(episodes))))
     rows = [
-        ("Starts", f"{len(found)}"),
-        ("What the dreams brought, on average", format_interval(quality.true)),
-        ("What the critic expected of them", format_interval(quality.imagined)),
-        ("Correlation of both", format_interval(quality.correlation)),
+        ("Imagined episodes", f"{len(episodes)}"),
+        ("Mean imagined return", format_interval(quality.true)),
+        ("Mean value of the first state", format_interval(quality.imagined)),
+        ("Correlation of return and value", format_interval(quality.correlation)),
     ]
-    played = [row for row in history if row.get("eval/return") is not None]
-    if played:
-        last = played[-1]
+    evaluated = [row for row in history if row.get("eval/return") is not None]
+    if evaluated:
+        last = evaluated[-1]
         rows.append(
             (
-                f"Return of episodes that it played, at update {last['step']:,}",
-                f"{last['eval/return']:.3g}, not discounted",
+                f"Mean return in the environment, update {last['step']:,}",
+                f"{last['eval/return']:.3g}, undiscounted",
             )
         )
-    order = np.argsort(expected, kind="stable").tolist()
+    order = np.argsort(values, kind="stable").tolist()
     chart = Chart(
-        "Did the critic foresee it?",
-        "expected",
-        "brought",
+        "Calibration of the critic",
+        "value of the first state",
+        "imagined return",
         [
             Series(
-                "dreams",
+                "imagined episodes",
                 "model",
-                expected[order].tolist(),
-                brought[order].tolist(),
-                loose=True,
-                notes=[episodes[number] for number in order],
+                values[order].tolist(),
+                returns[order].tolist(),
+                scatter=True,
+                notes=[rollouts[number].title for number in order],
             )
         ],
-        "On the dotted line, dreams bring what the critic expected at their beginning.",
-        "dream",
+        "On the dotted line, imagined returns equal the value predicted at the start.",
+        "imagined return",
         kind="points",
         diagonal=True,
     )
     text = (
-        f"The model sees {context} rows (green); then the policy takes its likeliest actions for "
-        f"{horizon} steps and the model imagines what comes of them (red). Nothing of that was "
-        "recorded. Things that the task does not have are errors of the model that the policy may "
-        "be living on."
+        f"The model observes {context} rows (green). Then the policy takes its most likely actions "
+        f"for {horizon} steps and the model imagines the observations (red), for which there is no "
+        "recording. The policy may exploit errors of the model: objects or events that do not "
+        "exist in the task."
     )
-    more = "wmtk viz returns plays episodes, and compares what they bring with what was imagined."
+    hint = "wmtk viz returns compares imagined returns with those of real episodes."
     content = joined(
         paragraph(text, soft=True),
-        film(frames, "Dreams of the policy, from recorded starts.", "Dreams"),
+        video_figure(
+            frames, "Imagined episodes of the policy from recorded starts.", "Imagined episodes"
+        ),
         element("div", table(rows, numbers=1), figure(chart), class_="charts"),
-        paragraph(more, soft=True),
+        paragraph(hint, soft=True),
     )
-    return Section("dreams", "Dreams of the policy", content)
+    return Section("policy", "Policy in imagination", content)

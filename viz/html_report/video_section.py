@@ -1,51 +1,51 @@
-"""The films: what the model imagines beside what happened."""
+"""Videos: predictions and reconstructions beside the recording."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from wmtk.viz.html_report.content import ReportContent
 from wmtk.viz.html_report.markup import Section, joined, paragraph
-from wmtk.viz.html_report.material import Material
-from wmtk.viz.html_report.media import film
+from wmtk.viz.html_report.media import video_figure
 from wmtk.viz.videos.rollout_video import rollout_frames
 
-COUNT = 3  # films
+COUNT = 3  # videos
 
 
-def films(found: Material, on_film: Callable[[int, int], None]) -> Section:
-    """A bad, a typical and a good window; several futures of one; the same windows seen."""
-    what = "pictures" if found.image else "numbers"
-    context = found.evaluation.context
+def video_section(content: ReportContent, on_video: Callable[[int], None]) -> Section:
+    """Open-loop predictions, several futures of one window, and reconstructions."""
+    observations = "images" if content.image else "observations"
+    context = content.metrics.context
     parts: list[str] = [
         paragraph(
-            f"The model sees {context} rows (green), then imagines the others (red) with the "
-            f"recorded actions. Below its {what} stand rewards and ends: what came, and what it "
-            "expected.",
+            f"The model observes {context} rows (green) and predicts the others in open loop (red) "
+            f"with the recorded actions. Below the {observations}: recorded and predicted rewards "
+            "and ends.",
             soft=True,
         )
     ]
-    made = [
+    videos = [
         (
-            found.windows,
-            "Open loop",
-            "The window that it predicts worst, a typical one, and the one that it predicts best, "
-            "by their error for that of the last frame.",
+            content.open_loop,
+            "Open-loop predictions",
+            "The windows with the largest, the median and the smallest error, relative to the "
+            "error of repeating the last observed frame.",
         ),
         (
-            [found.futures],
-            "Several futures",
-            f"{found.futures.samples} futures of the typical window, drawn with the same actions: "
-            "where they differ, the model is unsure.",
+            [content.futures],
+            "Sampled futures",
+            f"{content.futures.samples} futures of the median window with the same actions. The "
+            "model is uncertain where they differ.",
         ),
         (
-            found.seen,
+            content.reconstructions,
             "Reconstructions",
-            "The same windows when the model sees every row: the best that it can show.",
+            "The same windows with every row observed: the ceiling of prediction quality.",
         ),
     ]
-    assert len(made) == COUNT
-    for number, (rollouts, title, caption) in enumerate(made, start=1):
-        frames = rollout_frames(rollouts, found.image, title=title)
-        parts.append(film(frames, f"{title}. {caption}", title))
-        on_film(number, len(made))
-    return Section("films", "Films", joined(*parts))
+    assert len(videos) == COUNT
+    for number, (rollouts, title, caption) in enumerate(videos, start=1):
+        frames = rollout_frames(rollouts, content.image, title=title)
+        parts.append(video_figure(frames, f"{title}. {caption}", title))
+        on_video(number)
+    return Section("videos", "Videos", joined(*parts))

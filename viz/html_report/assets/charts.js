@@ -1,4 +1,4 @@
-/* Curves, points and bars that answer to the pointer and to arrow keys. */
+/* Line, scatter and bar charts with a cursor for the pointer and for arrow keys. */
 class Chart extends Drawing {
   constructor(figure) {
     super(figure);
@@ -10,17 +10,17 @@ class Chart extends Drawing {
       if (!groups.has(this.spec.group)) groups.set(this.spec.group, []);
       groups.get(this.spec.group).push(this);
     }
-    this.plot.addEventListener("pointermove", (event) => this.follow(event));
-    this.plot.addEventListener("pointerleave", () => this.leave());
-    this.plot.addEventListener("blur", () => this.leave());
+    this.plot.addEventListener("pointermove", (event) => this.onPointer(event));
+    this.plot.addEventListener("pointerleave", () => this.clearCursor());
+    this.plot.addEventListener("blur", () => this.clearCursor());
     this.plot.addEventListener("keydown", (event) => this.onKey(event));
     this.redraw();
   }
 
-  get shown() { return this.spec.series.filter((series) => !this.hidden.has(series.name)); }
+  get visible() { return this.spec.series.filter((series) => !this.hidden.has(series.name)); }
 
-  get places() {
-    const all = new Set(this.shown.flatMap((series) => series.x));
+  get positions() {
+    const all = new Set(this.visible.flatMap((series) => series.x));
     return [...all].sort((a, b) => a - b);
   }
 
@@ -30,7 +30,7 @@ class Chart extends Drawing {
     for (const series of this.spec.series) {
       const button = html(
         "button",
-        { type: "button", class: series.dashed ? "dashed" : "", style: `--series: var(--${series.look})` },
+        { type: "button", class: series.dashed ? "dashed" : "", style: `--series: var(--${series.color})` },
         html("span", { class: "swatch" }), series.name,
       );
       button.setAttribute("aria-pressed", String(!this.hidden.has(series.name)));
@@ -44,19 +44,19 @@ class Chart extends Drawing {
     }
   }
 
-  /** The numbers as a table, made when it is opened. */
+  /** Create the table of numbers when it is opened for the first time. */
   addTable() {
     const details = this.figure.querySelector("details");
     details.addEventListener("toggle", () => {
       if (!details.open || details.querySelector("table")) return;
-      const table = html("table"), head = html("tr", {}, html("th", {}, this.spec.x));
+      const table = html("table"), head = html("tr", {}, html("th", {}, this.spec.x_label));
       for (const series of this.spec.series) head.append(html("th", { class: "number" }, series.name));
       const body = html("tbody");
-      const places = [...new Set(this.spec.series.flatMap((s) => s.x))].sort((a, b) => a - b);
-      for (const place of places) {
-        const row = html("tr", {}, html("th", {}, short(place)));
+      const positions = [...new Set(this.spec.series.flatMap((s) => s.x))].sort((a, b) => a - b);
+      for (const position of positions) {
+        const row = html("tr", {}, html("th", {}, formatNumber(position)));
         for (const series of this.spec.series) {
-          row.append(html("td", { class: "number" }, this.value(series, place)));
+          row.append(html("td", { class: "number" }, this.value(series, position)));
         }
         body.append(row);
       }
@@ -65,53 +65,53 @@ class Chart extends Drawing {
     });
   }
 
-  value(series, place) {
-    const index = series.x.indexOf(place);
+  value(series, position) {
+    const index = series.x.indexOf(position);
     if (index < 0 || series.y[index] === null) return "–";
-    const text = short(series.y[index]);
+    const text = formatNumber(series.y[index]);
     if (!series.low || series.low[index] === null) return text;
-    return `${text} (${short(series.low[index])} to ${short(series.high[index])})`;
+    return `${text} (${formatNumber(series.low[index])} to ${formatNumber(series.high[index])})`;
   }
 
-  /** The range of the numbers, and of intervals where these are not extreme. */
+  /** The range of the vertical axis: all values, and interval bounds that are not extreme. */
   limits() {
     const known = (values) => values.filter((v) => v !== null && (!this.spec.log || v > 0));
-    const values = this.shown.flatMap((series) => known(series.y));
+    const values = this.visible.flatMap((series) => known(series.y));
     if (this.spec.zero) values.push(0);
     for (const rule of this.spec.rules) values.push(rule.y);
     if (!values.length) return [0, 1];
     let low = Math.min(...values), high = Math.max(...values);
     if (this.spec.log) return low === high ? [low / 2, high * 2] : [low / 1.1, high * 1.1];
-    const reach = Math.max(high - low, 1e-9);
-    for (const series of this.shown) {
+    const margin = Math.max(high - low, 1e-9);
+    for (const series of this.visible) {
       for (const bound of known([...(series.low || []), ...(series.high || [])])) {
-        if (bound > low - reach && bound < high + reach) {
+        if (bound > low - margin && bound < high + margin) {
           low = Math.min(low, bound);
           high = Math.max(high, bound);
         }
       }
     }
-    const room = 0.06 * (high - low) || 0.5;
-    const floor = this.spec.kind === "bars" && low >= 0 ? 0 : low - room;
-    return [floor, high + room];
+    const padding = 0.06 * (high - low) || 0.5;
+    const floor = this.spec.kind === "bars" && low >= 0 ? 0 : low - padding;
+    return [floor, high + padding];
   }
 
   scales() {
     const width = this.plot.clientWidth, height = this.plot.clientHeight;
     const [low, high] = this.limits();
-    const places = this.spec.series.flatMap((series) => series.x);
-    let first = Math.min(...places), last = Math.max(...places);
+    const positions = this.spec.series.flatMap((series) => series.x);
+    let first = Math.min(...positions), last = Math.max(...positions);
     if (this.spec.kind === "bars") {
-      first -= this.spec.bar / 2;
-      last += this.spec.bar / 2;
+      first -= this.spec.bar_width / 2;
+      last += this.spec.bar_width / 2;
     }
-    if (this.spec.span) [first, last] = this.spec.span;
+    if (this.spec.x_range) [first, last] = this.spec.x_range;
     if (first === last) [first, last] = [first - 1, last + 1];
     const inner = width - PAD.left - PAD.right, tall = height - PAD.top - PAD.bottom;
-    const bend = this.spec.log ? Math.log : (value) => value;
-    this.x = (place) => PAD.left + ((place - first) / (last - first)) * inner;
+    const scale = this.spec.log ? Math.log : (value) => value;
+    this.x = (position) => PAD.left + ((position - first) / (last - first)) * inner;
     this.y = (value) => {
-      const share = (bend(high) - bend(Math.min(Math.max(value, low), high))) / (bend(high) - bend(low));
+      const share = (scale(high) - scale(Math.min(Math.max(value, low), high))) / (scale(high) - scale(low));
       return PAD.top + share * tall;
     };
     return { width, height, low, high, first, last, inner, tall };
@@ -122,7 +122,7 @@ class Chart extends Drawing {
     const svg = node("svg", { viewBox: `0 0 ${box.width} ${box.height}`, "aria-hidden": "true" });
     this.drawAxes(svg, box);
     for (const extent of this.spec.extents) this.drawExtent(svg, extent, box);
-    for (const series of this.shown) {
+    for (const series of this.visible) {
       if (this.spec.kind === "bars") this.drawBars(svg, series, box);
       else this.drawCurve(svg, series);
     }
@@ -133,22 +133,22 @@ class Chart extends Drawing {
 
   drawAxes(svg, { width, height, low, high, first, last, inner }) {
     const bottom = height - PAD.bottom;
-    const values = this.spec.log ? powers(low, high) : roundNumbers(low, high, 5);
+    const values = this.spec.log ? logTicks(low, high) : roundNumbers(low, high, 5);
     for (const value of values) {
       const y = this.y(value), zero = value === 0 && this.spec.zero;
       svg.append(node("line", { class: zero ? "zero" : "grid", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }));
-      svg.append(node("text", { x: PAD.left - 7, y: y + 4, "text-anchor": "end" }, short(value)));
+      svg.append(node("text", { x: PAD.left - 7, y: y + 4, "text-anchor": "end" }, formatNumber(value)));
     }
     const count = Math.max(2, Math.floor(inner / 75));
-    const whole = this.spec.whole;
-    for (const place of roundNumbers(first, last, count)) {
-      if (whole && !Number.isInteger(place)) continue;
-      svg.append(node("line", { class: "axis", x1: this.x(place), x2: this.x(place), y1: bottom, y2: bottom + 4 }));
-      svg.append(node("text", { x: this.x(place), y: bottom + 17, "text-anchor": "middle" }, short(place)));
+    const integers = this.spec.integers;
+    for (const position of roundNumbers(first, last, count)) {
+      if (integers && !Number.isInteger(position)) continue;
+      svg.append(node("line", { class: "axis", x1: this.x(position), x2: this.x(position), y1: bottom, y2: bottom + 4 }));
+      svg.append(node("text", { x: this.x(position), y: bottom + 17, "text-anchor": "middle" }, formatNumber(position)));
     }
     svg.append(node("line", { class: "axis", x1: PAD.left, x2: width - PAD.right, y1: bottom, y2: bottom }));
-    svg.append(node("text", { x: width - PAD.right, y: height - 3, "text-anchor": "end" }, this.spec.x));
-    svg.append(node("text", { x: 0, y: 9 }, this.spec.y));
+    svg.append(node("text", { x: width - PAD.right, y: height - 3, "text-anchor": "end" }, this.spec.x_label));
+    svg.append(node("text", { x: 0, y: 9 }, this.spec.y_label));
     for (const rule of this.spec.rules) {
       const y = this.y(rule.y);
       svg.append(node("line", { class: "rule", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }));
@@ -160,53 +160,53 @@ class Chart extends Drawing {
     }
   }
 
-  /** Steps over which something holds. */
+  /** A labelled region from the left end of the axis. */
   drawExtent(svg, extent, { height }) {
     const left = PAD.left, right = this.x(extent.x), bottom = height - PAD.bottom;
     if (right <= left) return;
     svg.append(node("rect", { class: "extent", x: left, y: PAD.top, width: right - left, height: bottom - PAD.top }));
     svg.append(node("line", { class: "extent-edge", x1: right, x2: right, y1: PAD.top, y2: bottom }));
-    const beside = right + 150 > this.plot.clientWidth;
+    const labelLeft = right + 170 > this.plot.clientWidth;
     svg.append(node("text", {
-      class: "extent-name", x: beside ? right - 5 : right + 5, y: PAD.top + 13,
-      "text-anchor": beside ? "end" : "start",
+      class: "extent-name", x: labelLeft ? right - 5 : right + 5, y: PAD.top + 13,
+      "text-anchor": labelLeft ? "end" : "start",
     }, extent.text));
   }
 
   drawBars(svg, series) {
     const floor = this.y(0);
-    series.x.forEach((place, index) => {
+    series.x.forEach((position, index) => {
       const value = series.y[index];
       if (value === null) return;
-      const left = this.x(place - this.spec.bar / 2), right = this.x(place + this.spec.bar / 2);
+      const left = this.x(position - this.spec.bar_width / 2), right = this.x(position + this.spec.bar_width / 2);
       const top = this.y(value);
       svg.append(node("rect", {
-        class: "bar", style: `--series: var(--${series.look})`, x: left + 0.5,
+        class: "bar", style: `--series: var(--${series.color})`, x: left + 0.5,
         width: Math.max(1, right - left - 1), y: Math.min(top, floor), height: Math.abs(floor - top),
       }));
     });
   }
 
   drawCurve(svg, series) {
-    const group = node("g", { class: series.dashed ? "series dashed" : "series", style: `--series: var(--${series.look})` });
-    const there = series.x.map((_, i) => i).filter((i) => series.y[i] !== null);
+    const group = node("g", { class: series.dashed ? "series dashed" : "series", style: `--series: var(--${series.color})` });
+    const finite = series.x.map((_, i) => i).filter((i) => series.y[i] !== null);
     if (series.low) {
-      const known = there.filter((i) => series.low[i] !== null);
+      const known = finite.filter((i) => series.low[i] !== null);
       if (known.length > 1) {
-        const over = known.map((i) => `${this.x(series.x[i])},${this.y(series.high[i])}`);
-        const under = known.reverse().map((i) => `${this.x(series.x[i])},${this.y(series.low[i])}`);
-        group.append(node("path", { class: "band", d: `M${over.join("L")}L${under.join("L")}Z` }));
+        const upper = known.map((i) => `${this.x(series.x[i])},${this.y(series.high[i])}`);
+        const lower = known.reverse().map((i) => `${this.x(series.x[i])},${this.y(series.low[i])}`);
+        group.append(node("path", { class: "band", d: `M${upper.join("L")}L${lower.join("L")}Z` }));
       }
     }
     let path = "", open = false;
-    series.x.forEach((place, i) => {
+    series.x.forEach((position, i) => {
       if (series.y[i] === null) { open = this.spec.kind !== "lines" ? open : false; return; }
-      path += `${open ? "L" : "M"}${this.x(place)},${this.y(series.y[i])}`;
+      path += `${open ? "L" : "M"}${this.x(position)},${this.y(series.y[i])}`;
       open = true;
     });
-    if (!series.loose) group.append(node("path", { class: "curve", d: path }));
-    if (this.spec.kind === "points" || there.length < 3) {
-      for (const i of there) {
+    if (!series.scatter) group.append(node("path", { class: "curve", d: path }));
+    if (this.spec.kind === "points" || finite.length < 3) {
+      for (const i of finite) {
         const r = series.weight ? 2.5 + 5.5 * Math.sqrt(series.weight[i]) : 3.5;
         group.append(node("circle", { class: "dot", cx: this.x(series.x[i]), cy: this.y(series.y[i]), r }));
       }
@@ -214,67 +214,67 @@ class Chart extends Drawing {
     svg.append(group);
   }
 
-  follow(event) {
+  onPointer(event) {
     if (!this.x) return;
     const at = event.clientX - this.plot.getBoundingClientRect().left;
-    const places = this.places;
-    if (!places.length) return;
-    let best = places[0];
-    for (const place of places) {
-      if (Math.abs(this.x(place) - at) < Math.abs(this.x(best) - at)) best = place;
+    const positions = this.positions;
+    if (!positions.length) return;
+    let best = positions[0];
+    for (const position of positions) {
+      if (Math.abs(this.x(position) - at) < Math.abs(this.x(best) - at)) best = position;
     }
-    this.point(best);
+    this.moveCursor(best);
   }
 
-  /** Put the cursor at a place, here and in the charts of the same group. */
-  point(place) {
-    this.at = place;
-    for (const chart of groups.get(this.spec.group) || [this]) chart.mark(place);
-    const rows = this.shown
-      .filter((series) => series.x.includes(place))
-      .map((series) => ({ look: series.look, text: `${series.name}: ${this.value(series, place)}${this.aside(series, place)}` }));
-    const name = this.spec.bar && this.spec.kind === "bars"
-      ? `${this.spec.x} ${short(place - this.spec.bar / 2)} to ${short(place + this.spec.bar / 2)}`
-      : `${this.spec.x} ${short(place)}`;
-    this.tip.show(this.x(place), name, rows);
+  /** Move the cursor of all charts of the group, and show the values of this chart. */
+  moveCursor(position) {
+    this.at = position;
+    for (const chart of groups.get(this.spec.group) || [this]) chart.drawCursor(position);
+    const rows = this.visible
+      .filter((series) => series.x.includes(position))
+      .map((series) => ({ color: series.color, text: `${series.name}: ${this.value(series, position)}${this.note(series, position)}` }));
+    const name = this.spec.bar_width && this.spec.kind === "bars"
+      ? `${this.spec.x_label} ${formatNumber(position - this.spec.bar_width / 2)} to ${formatNumber(position + this.spec.bar_width / 2)}`
+      : `${this.spec.x_label} ${formatNumber(position)}`;
+    this.tooltip.show(this.x(position), name, rows);
   }
 
-  aside(series, place) {
-    return series.notes ? `, ${series.notes[series.x.indexOf(place)]}` : "";
+  note(series, position) {
+    return series.notes ? `, ${series.notes[series.x.indexOf(position)]}` : "";
   }
 
-  mark(place) {
+  drawCursor(position) {
     if (!this.cursor) return;
     this.cursor.replaceChildren();
-    const x = this.x(place), height = this.plot.clientHeight;
+    const x = this.x(position), height = this.plot.clientHeight;
     this.cursor.append(node("line", { class: "cursor", x1: x, x2: x, y1: PAD.top, y2: height - PAD.bottom }));
     if (this.spec.kind === "bars") return;
-    for (const series of this.shown) {
-      const index = series.x.indexOf(place);
+    for (const series of this.visible) {
+      const index = series.x.indexOf(position);
       if (index < 0 || series.y[index] === null) continue;
-      const style = `--series: var(--${series.look})`;
+      const style = `--series: var(--${series.color})`;
       this.cursor.append(node("circle", { class: "dot", style, cx: x, cy: this.y(series.y[index]), r: 4 }));
     }
   }
 
-  leave() {
+  clearCursor() {
     this.at = null;
-    this.tip.hide();
+    this.tooltip.hide();
     for (const chart of groups.get(this.spec.group) || [this]) {
       if (chart.cursor) chart.cursor.replaceChildren();
     }
   }
 
   onKey(event) {
-    const places = this.places;
+    const positions = this.positions;
     const moves = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10 };
-    if (event.key === "Escape") { this.leave(); return; }
+    if (event.key === "Escape") { this.clearCursor(); return; }
     if (!(event.key in moves) && event.key !== "Home" && event.key !== "End") return;
     event.preventDefault();
-    const now = this.at === null ? -1 : places.indexOf(this.at);
-    let next = event.key === "Home" ? 0 : event.key === "End" ? places.length - 1 : now + moves[event.key];
-    next = Math.min(Math.max(next, 0), places.length - 1);
-    this.point(places[next]);
-    this.said.textContent = this.tip.box.innerText.replace(/\n+/g, ", ");
+    const current = this.at === null ? -1 : positions.indexOf(this.at);
+    let next = event.key === "Home" ? 0 : event.key === "End" ? positions.length - 1 : current + moves[event.key];
+    next = Math.min(Math.max(next, 0), positions.length - 1);
+    this.moveCursor(positions[next]);
+    this.announcement.textContent = this.tooltip.box.innerText.replace(/\n+/g, ", ");
   }
 }

@@ -1,24 +1,24 @@
-/* What all drawings of the page share. */
+/* Helpers and the base class of all plots. */
 const SVG = "http://www.w3.org/2000/svg";
 const PAD = { left: 50, right: 14, top: 16, bottom: 36 };
-const groups = new Map(); // charts whose cursors move together, by the name of their group
+const groups = new Map(); // name of a group: charts that share a cursor
 
 function node(name, attributes = {}, ...children) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const created = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, value);
+  created.append(...children);
+  return created;
 }
 
 function html(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const created = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, value);
+  created.append(...children);
+  return created;
 }
 
-/** A number with about three digits. */
-function short(value) {
+/** Format a number with three significant digits. */
+function formatNumber(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   if (size !== 0 && (size >= 1e6 || size < 1e-4)) return value.toExponential(2);
@@ -26,36 +26,36 @@ function short(value) {
   return String(Number(value.toPrecision(3)));
 }
 
-/** About `count` round numbers within a range. */
+/** About `count` round numbers between `low` and `high`. */
 function roundNumbers(low, high, count) {
   const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const size = [1, 2, 5, 10].map((digit) => digit * power).find((step) => step >= rough * 0.999);
-  const found = [];
+  const ticks = [];
   for (let n = Math.ceil(low / size - 1e-9); n * size <= high + size * 1e-9; n++) {
-    found.push(Number((n * size).toPrecision(12)));
+    ticks.push(Number((n * size).toPrecision(12)));
   }
-  return found;
+  return ticks;
 }
 
-/** Powers of ten within a range, and 2 and 5 times them where there are few. */
-function powers(low, high) {
+/** Powers of ten between `low` and `high`; within two decades also their multiples 2 and 5. */
+function logTicks(low, high) {
   const digits = Math.log10(high / low) < 2 ? [1, 2, 5] : [1];
-  const found = [];
+  const ticks = [];
   for (let p = Math.floor(Math.log10(low)); p <= Math.ceil(Math.log10(high)); p++) {
     for (const digit of digits) {
       const value = digit * 10 ** p;
-      if (value >= low && value <= high) found.push(Number(value.toPrecision(6)));
+      if (value >= low && value <= high) ticks.push(Number(value.toPrecision(6)));
     }
   }
-  return found;
+  return ticks;
 }
 
-/** A box with text beside what is pointed at, within `plot`. */
-class Tip {
+/** The tooltip of a plot. */
+class Tooltip {
   constructor(plot) {
     this.plot = plot;
-    this.box = html("div", { class: "tip", hidden: "" });
+    this.box = html("div", { class: "tooltip", hidden: "" });
     plot.append(this.box);
   }
 
@@ -63,29 +63,29 @@ class Tip {
     this.box.replaceChildren(html("b", {}, title));
     for (const row of rows) {
       const line = html("div");
-      if (row.look) line.append(html("span", { class: "swatch", style: `--series: var(--${row.look})` }));
+      if (row.color) line.append(html("span", { class: "swatch", style: `--series: var(--${row.color})` }));
       line.append(row.text);
       this.box.append(line);
     }
     this.box.hidden = false;
-    const room = this.plot.clientWidth, wide = this.box.offsetWidth;
-    const left = x > room / 2 ? x - wide - 12 : x + 12;
-    this.box.style.left = `${Math.max(-6, Math.min(left, room - wide + 6))}px`;
+    const available = this.plot.clientWidth, width = this.box.offsetWidth;
+    const left = x > available / 2 ? x - width - 12 : x + 12;
+    this.box.style.left = `${Math.max(-6, Math.min(left, available - width + 6))}px`;
     this.box.style.top = "18px";
   }
 
   hide() { this.box.hidden = true; }
 }
 
-/** What all drawings share: they are drawn again when their place changes its width. */
+/** Base class of plots: parses the JSON of a figure and redraws when the width changes. */
 class Drawing {
   constructor(figure) {
     this.figure = figure;
     this.spec = JSON.parse(figure.querySelector("script").textContent);
     this.plot = figure.querySelector(".plot");
-    this.tip = new Tip(this.plot);
-    this.said = html("div", { class: "unseen", "aria-live": "polite" });
-    figure.append(this.said);
+    this.tooltip = new Tooltip(this.plot);
+    this.announcement = html("div", { class: "visually-hidden", "aria-live": "polite" });
+    figure.append(this.announcement);
     this.width = 0;
     new ResizeObserver(() => {
       if (this.plot.clientWidth && this.plot.clientWidth !== this.width) this.redraw();

@@ -1,32 +1,32 @@
-/* Films that can be stepped, a dark side, the table of contents; then everything is begun. */
-/** Controls below the film instead of over it: play, step by step, slower, faster. */
-function control(figure) {
+/* Video controls, color theme and table of contents; creates all plots of the page. */
+/** Connect the controls of a video: play, position, single steps, speed. */
+function connectControls(figure) {
   const video = figure.querySelector("video"), fps = Number(figure.dataset.fps);
-  const play = figure.querySelector("button.play"), place = figure.querySelector("input");
+  const play = figure.querySelector("button.play"), position = figure.querySelector("input");
   const output = figure.querySelector("output");
   const count = () => Math.max(1, Math.round(video.duration * fps));
-  const now = () => Math.min(count() - 1, Math.floor(video.currentTime * fps + 1e-6));
+  const currentRow = () => Math.min(count() - 1, Math.floor(video.currentTime * fps + 1e-6));
   const toggle = () => { if (video.paused) video.play(); else video.pause(); };
-  const tell = () => {
+  const update = () => {
     if (!video.duration) return;
-    place.max = count() - 1;
-    place.value = now();
-    output.textContent = `row ${now() + 1} of ${count()}`;
+    position.max = count() - 1;
+    position.value = currentRow();
+    output.textContent = `row ${currentRow() + 1} of ${count()}`;
     play.textContent = video.paused ? "Play" : "Pause";
   };
   video.controls = false;
   video.addEventListener("click", toggle);
   play.addEventListener("click", toggle);
-  place.addEventListener("input", () => {
+  position.addEventListener("input", () => {
     video.pause();
-    video.currentTime = (Number(place.value) + 0.5) / fps;
+    video.currentTime = (Number(position.value) + 0.5) / fps;
   });
-  for (const name of ["loadedmetadata", "timeupdate", "seeked", "play", "pause"]) video.addEventListener(name, tell);
-  tell();
+  for (const name of ["loadedmetadata", "timeupdate", "seeked", "play", "pause"]) video.addEventListener(name, update);
+  update();
   for (const button of figure.querySelectorAll("button[data-steps]")) {
     button.addEventListener("click", () => {
       video.pause();
-      const frame = now() + Number(button.dataset.steps);
+      const frame = currentRow() + Number(button.dataset.steps);
       video.currentTime = (Math.min(Math.max(frame, 0), count() - 1) + 0.5) / fps;
     });
   }
@@ -38,18 +38,18 @@ function control(figure) {
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   const button = document.getElementById("theme");
-  button.textContent = theme === "dark" ? "Light page" : "Dark page";
+  button.textContent = theme === "dark" ? "Light theme" : "Dark theme";
 }
 
-/** Mark the section that is being read in the table of contents. */
-function followReading() {
+/** Highlight the current section in the table of contents. */
+function highlightSection() {
   const links = new Map([...document.querySelectorAll("nav a[href^='#']")].map((a) => [a.hash.slice(1), a]));
   const sections = [...document.querySelectorAll("main > section")];
   const update = () => {
-    const read = sections.filter((section) => section.getBoundingClientRect().top < innerHeight * 0.3);
-    const now = (read.at(-1) || sections[0]).id;
+    const above = sections.filter((section) => section.getBoundingClientRect().top < innerHeight * 0.3);
+    const current = (above.at(-1) || sections[0]).id;
     for (const [id, link] of links) {
-      if (id === now) link.setAttribute("aria-current", "true");
+      if (id === current) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }
   };
@@ -65,5 +65,5 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 for (const figure of document.querySelectorAll("figure.chart")) new Chart(figure);
 for (const figure of document.querySelectorAll("figure.codes")) new CodeMap(figure);
-for (const figure of document.querySelectorAll("figure.film")) control(figure);
-followReading();
+for (const figure of document.querySelectorAll("figure.video")) connectControls(figure);
+highlightSection();
