@@ -47,7 +47,8 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_page_works(folder, run_wmtk) -> None:
-    policy, example = blocks("python")
+    policy, *examples = blocks("python")
+    assert len(examples) == 2
     (folder / "my_policies.py").write_text(policy)
     shown = {}
     for line in re.findall(r"^\$ wmtk (.*)$", "\n".join(blocks("console")), re.MULTILINE):
@@ -64,7 +65,9 @@ def test_the_page_works(folder, run_wmtk) -> None:
     assert "return        3.91  1.481  3.71 to 4.11" in PAGE
     assert "random         2" in shown["scores pong.json"]
     assert (folder / "catch.mp4").stat().st_size > 0
-    exec(compile(example, "evaluating.md", "exec"), {})
+    names: dict[str, object] = {}
+    for example in examples:
+        exec(compile(example, "evaluating.md", "exec"), names)
 
 
 def test_its_fields_are_those_of_the_record(folder, run_wmtk) -> None:
