@@ -69,9 +69,9 @@ def make_streams_safe() -> None:
 @contextmanager
 def safe_streams() -> Iterator[None]:
     """A context in which `make_streams_safe` applies."""
-    before = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
+    original = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
     make_streams_safe()
     try:
         yield
     finally:
-        sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = before  # type: ignore[misc]
+        sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = original  # type: ignore[misc]

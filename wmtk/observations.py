@@ -22,8 +22,8 @@ from wmtk.spaces import MIN_IMAGE_SIDE, ArraySpec
 Bytes = NDArray[np.uint8]
 
 IMAGE_SIZE = 64  # height and width of images in the paper
-MIN_NOTED = 7  # pixels; possible images from this size on get a note if learned as vectors
-PIECE = 256  # frames converted at once, which bounds the memory
+MIN_NOTED = 7  # pixels; larger arrays that may be images get a note if learned as vectors
+PIECE = 256  # frames per conversion, to limit the memory
 
 
 class ObsCodec:
@@ -55,9 +55,9 @@ class ObsCodec:
         }
         for name, keys in {"data.as_image": as_image, "data.as_vector": as_vector}.items():
             _require_known(keys, obs, f"{name}: ")
-        if both := set(as_image) & set(as_vector):
+        if overlap := set(as_image) & set(as_vector):
             raise ConfigError(
-                f"data.as_image and data.as_vector both name {sorted(both)[0]!r}.",
+                f"data.as_image and data.as_vector both name {sorted(overlap)[0]!r}.",
                 "Name each key in one of them.",
             )
         self.image_size = image_size
@@ -72,16 +72,16 @@ class ObsCodec:
 
     def _model_spec(self, key: str, spec: ArraySpec, as_image: bool, as_vector: bool) -> ArraySpec:
         """The space of a key as a model input."""
-        least = min((spec.image_shape() or (0, 0))[:2])
-        small = least < MIN_IMAGE_SIDE
-        if as_vector or (small and not as_image and (spec.is_image or least >= MIN_NOTED)):
+        side = min((spec.image_shape() or (0, 0))[:2])
+        small = side < MIN_IMAGE_SIDE
+        if as_vector or (small and not as_image and (spec.is_image or side >= MIN_NOTED)):
             return self._as_vector(key, spec, small=small and not as_vector)
         if as_image or spec.is_image:
             return self._as_image(key, spec)
         if spec.looks_like_image:
             raise ConfigError(
                 f"{key!r} ({spec}) has the size of images, but {_obstacle(spec)}.",
-                f"{_remedy(spec)}; leave it out (obs_keys='-{key}'), or learn it as a vector of "
+                f"{_remedy(spec)}; exclude it (obs_keys='-{key}'), or learn it as a vector of "
                 f"{spec.numbers:,} numbers (data.as_vector={key}).",
             )
         return spec

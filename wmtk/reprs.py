@@ -54,5 +54,5 @@ def _more(values: Any) -> str:
     return f", … {len(values)} in total" if len(values) > ITEMS else ""
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"

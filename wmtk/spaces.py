@@ -169,8 +169,8 @@ class ArraySpec:
         Floats may exceed a bound by a rounding error. NaN is inside of all bounds.
         """
         dtype = np.dtype(self.dtype)
-        least, most = _limits(dtype) if dtype.kind in "iub" else (None, None)
-        if not len(rows) or (self.low in (None, least) and self.high in (None, most)):
+        minimum, maximum = _limits(dtype) if dtype.kind in "iub" else (None, None)
+        if not len(rows) or (self.low in (None, minimum) and self.high in (None, maximum)):
             return None
         low, high = self.bound("low"), self.bound("high")
         if dtype.kind == "f":

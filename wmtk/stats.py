@@ -61,9 +61,9 @@ def percentile_interval(samples: Numbers, confidence: float) -> Interval:
 def blocks(resamples: int, size: int) -> Iterator[int]:
     """Split `resamples` into counts, so that one block of resamples of `size` fits in memory."""
     assert resamples >= 1, resamples
-    most = max(1, BLOCK // size)
-    for start in range(0, resamples, most):
-        yield min(most, resamples - start)
+    largest = max(1, BLOCK // size)
+    for start in range(0, resamples, largest):
+        yield min(largest, resamples - start)
 
 
 @dataclass(frozen=True)

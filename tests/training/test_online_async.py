@@ -7,7 +7,7 @@ import pytest
 from wmtk.envs import resolve
 from wmtk.errors import EnvironmentFailedError
 from wmtk.runs.replay import open_replay, replay_steps
-from wmtk.training.online.async_collector import AsyncCollector, Played
+from wmtk.training.online.async_collector import AsyncCollector, CollectionResult
 from wmtk.training.online.train import online
 
 CATCH = resolve("wmtk/Catch-v0")
@@ -116,7 +116,7 @@ def test_a_process_that_dies_or_fails_is_told_of(config) -> None:
     collector = AsyncCollector([], policy, env, sink, 8)
     with pytest.raises(EnvironmentFailedError, match="exit code 7"):
         collector._receive(Line(), Line())
-    answer = Played([(1, "episode")], 5, ["a warning"], ("it broke", "mend it"))
+    answer = CollectionResult([(1, "episode")], 5, ["a warning"], ("it broke", "fix it"))
     with pytest.raises(EnvironmentFailedError, match="it broke"):
         collector._store(collector._receive(Line(answer), Line()))
     assert sink.episodes == [(1, "episode")]

@@ -115,14 +115,14 @@ class ActorPolicy:
     def _stack(self, key: str, obs: Sequence[Observation]) -> Tensor:
         """One key of all observations, (B, 1, …)."""
         spec = self.schema.obs[key]
-        for each in obs:
-            if key not in each or np.shape(each[key]) != spec.shape:
-                got = f"has shape {np.shape(each[key])}" if key in each else "is missing"
+        for leaves in obs:
+            if key not in leaves or np.shape(leaves[key]) != spec.shape:
+                got = f"has shape {np.shape(leaves[key])}" if key in leaves else "is missing"
                 raise SchemaMismatchError(
                     f"The observation {key!r} {got}; the actor takes shape {spec.shape}.",
                     "Use the task that the model was trained on, with the same options.",
                 )
-        rows = np.stack([np.asarray(each[key], spec.dtype) for each in obs])
+        rows = np.stack([np.asarray(leaves[key], spec.dtype) for leaves in obs])
         return to_tensor(self.observations.rows(key, rows), self._device).unsqueeze(1)
 
     def _add_envs(self, count: int) -> None:

@@ -282,8 +282,8 @@ class LoadedAgent(LoadedModel):
 
     @property
     def _modules(self) -> list[nn.Module]:
-        actor_critics = (self.actor_critic, self.explorer)
-        return [self.model, *(each for each in actor_critics if each is not None)]
+        modules = (self.model, self.actor_critic, self.explorer)
+        return [module for module in modules if module is not None]
 
     def make_policy(
         self, *, sample: bool, seed: Sequence[int] = (0,), explore: bool = False

@@ -268,11 +268,11 @@ def starting_process() -> Iterator[None]:
     value = os.environ.setdefault(SAFE_PATH, SET_BY_WMTK)
     try:
         resource_tracker.ensure_running()  # otherwise the first start unblocks signals
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     finally:
         if value == SET_BY_WMTK:
             os.environ.pop(SAFE_PATH, None)

@@ -72,10 +72,10 @@ class Checkpoints:
         data, document, digest = _content(step, tensors, state)
         with atomic.translate_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            before = [name for name in self.names() if _step(name) == step]
-            name = next((name for name in before if self._contains(name, document)), None)
+            existing = [name for name in self.names() if _step(name) == step]
+            name = next((name for name in existing if self._contains(name, document)), None)
             if name is None:
-                name = self._next_name(step, before)
+                name = self._next_name(step, existing)
                 self._write(name, data, document)
             try:
                 # `best` first: `latest` makes the state, with its best loss, effective.
@@ -100,9 +100,9 @@ class Checkpoints:
         return same
 
     @staticmethod
-    def _next_name(step: int, before: list[str]) -> str:
+    def _next_name(step: int, existing: list[str]) -> str:
         name = f"{step:08d}"
-        return f"{name}-{_order(before[-1])[1] + 1}" if before else name
+        return f"{name}-{_order(existing[-1])[1] + 1}" if existing else name
 
     def _write(self, name: str, data: bytes, document: bytes) -> None:
         staging = self.folder / f".{name}.tmp"
@@ -281,7 +281,7 @@ class Checkpoints:
                 return f"Return to another one: echo {name} > {self._quoted('latest')}"
             return f"Use another one, such as {_step(name)}."
         return (
-            f"No whole checkpoint is left. To train from the beginning: rm -r "
+            f"All checkpoints are damaged. To train from the beginning: rm -r "
             f"{shlex.quote(str(self.folder))}, and resume."
         )
 

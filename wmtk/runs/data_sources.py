@@ -42,10 +42,10 @@ def restore_sources(run: Run, sources: Sequence[Source]) -> list[Source]:
         _at_version(source, item["version"]) for source, item in zip(sources, recorded, strict=True)
     ]
     for source, item in zip(opened, recorded, strict=True):
-        now = identity(source)
-        for what in ("version", "weight", "selection"):
-            if now[what] != item[what]:
-                raise _other_data(run, f"{what}s", recorded, opened)
+        current = identity(source)
+        for name in ("version", "weight", "selection"):
+            if current[name] != item[name]:
+                raise _other_data(run, f"{name}s", recorded, opened)
     return opened
 
 

@@ -63,10 +63,10 @@ def rename_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     renamed: dict[str, Any] = {}
     for name, value in _leaves(values):
         present = setting_name(name)
-        *groups, last = present.split(".")
+        *parents, last = present.split(".")
         group = renamed
-        for each in groups:
-            group = group.setdefault(each, {})
+        for parent in parents:
+            group = group.setdefault(parent, {})
         hashable = isinstance(value, str)
         group[last] = _VALUES.get((present, value), value) if hashable else value
     return renamed

@@ -62,15 +62,15 @@ def _blocks(path: Path, limit: int) -> Iterator[bytes]:
 
 def _split(path: Path) -> Iterator[tuple[bytes, bool]]:
     """The lines of a file, and whether each of them ends with a newline."""
-    rest = b""
+    last = b""
     for block in _blocks(path, MAX_METRICS_BYTES):
-        *lines, rest = (rest + block).split(b"\n")
+        *lines, last = (last + block).split(b"\n")
         yield from ((line, True) for line in lines)
-        if len(rest) > MAX_LINE_BYTES:
+        if len(last) > MAX_LINE_BYTES:
             message = f"{path} has a line of more than {MAX_LINE_BYTES} bytes."
             raise RunError(message, HINT)
-    if rest:
-        yield rest, False
+    if last:
+        yield last, False
 
 
 class RunDocument(Document):

@@ -124,8 +124,8 @@ class OnlineConfig(Config):
 
     def evaluates_at(self, update: int) -> bool:
         """Whether `update` is the first one after another `evaluate` steps."""
-        now, before = self.steps_for(update), self.steps_for(update - 1)
-        return self.episodes > 0 and now // self.evaluate > before // self.evaluate
+        steps, previous = self.steps_for(update), self.steps_for(update - 1)
+        return self.episodes > 0 and steps // self.evaluate > previous // self.evaluate
 
 
 class TrainingConfig(Config):

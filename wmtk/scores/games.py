@@ -74,10 +74,10 @@ def require_game(name: str) -> str | None:
     game = find_game(name)
     if game is None and _plain(name) not in EXCLUDED:
         close = difflib.get_close_matches(_plain(name), _spellings(), n=3, cutoff=0.6)
-        meant = " or ".join(f"'{_spellings()[match]}'" for match in close)
+        names = " or ".join(f"'{_spellings()[match]}'" for match in close)
         raise ScoreError(
             f"'{name}' is not one of the paper's 55 Atari games.",
-            f"Did you mean {meant}?" if meant else "Names are like pong, atari_pong, ALE/Pong-v5.",
+            f"Did you mean {names}?" if names else "Names are like pong, atari_pong, ALE/Pong-v5.",
         )
     return game
 

@@ -48,9 +48,9 @@ class ReturnComparison:
     def judgment(self) -> str:
         """The ranking as text: `better than random play, no better than the data, not solved`."""
         if self.result.episodes == 1:
-            words = ["one episode is too few to judge"]
+            parts = ["one episode is too few to judge"]
         else:
-            words = [
+            parts = [
                 f"{rank} than {name}"
                 for rank, name in (
                     (self.against_random, "random play"),
@@ -59,8 +59,8 @@ class ReturnComparison:
                 if rank is not None
             ]
         if self.solved is not None:
-            words.append("solved" if self.solved else "not solved")
-        return ", ".join(words)
+            parts.append("solved" if self.solved else "not solved")
+        return ", ".join(parts)
 
     @property
     def references(self) -> str:

@@ -72,13 +72,15 @@ class SpikeDetector:
         loss = float(metrics["loss/total"]) - sum(constants.values())
         usual = max(median(self._recent), MIN_MEDIAN) if self._recent else MIN_MEDIAN
         if len(self._recent) == MEDIAN_WINDOW and loss > SPIKE * usual:
-            terms = {n: float(t) for n, t in metrics.items() if n.startswith("loss/")}
-            del terms["loss/total"]
-            rest = {name: term - constants.get(name, 0.0) for name, term in terms.items()}
-            most = f"; most of it is {max(rest, key=rest.__getitem__)}" if rest else ""
+            terms = {
+                name: float(term) - constants.get(name, 0.0)
+                for name, term in metrics.items()
+                if name.startswith("loss/") and name != "loss/total"
+            }
+            largest = f"; most of it is {max(terms, key=terms.__getitem__)}" if terms else ""
             raise DivergedError(
                 f"Update {step}: the loss, without constants, jumped to {loss:.4g} from about "
-                f"{median(self._recent):.4g}{most}.",
+                f"{median(self._recent):.4g}{largest}.",
                 HINT,
             )
         self._recent.append(loss)

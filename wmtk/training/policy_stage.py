@@ -219,11 +219,11 @@ def data_of(run: Run) -> list[Source]:
                 "Pass the datasets whose states imagination starts from.",
             ) from error
         source = Source(dataset, item["weight"])
-        now = identity(source)
-        if now["id"] != item["id"] or now["selection"] != item["selection"]:
+        current = identity(source)
+        if current["id"] != item["id"] or current["selection"] != item["selection"]:
             raise RunError(
                 f"{run.path} was trained on a part of {item['path']}, or on another dataset that "
-                "was there before.",
+                "has been replaced.",
                 "Pass the datasets whose states imagination starts from.",
             )
         sources.append(source)

@@ -44,9 +44,9 @@ def require_arguments(config: object, device: str, **counts: int) -> str:
             "Make one: training_config('tiny', overrides={'model.units': 200}).",
         )
     for name, count in counts.items():
-        fewest = 0 if name == "steps" else 1
-        if not isinstance(count, int) or count < fewest:
-            raise UsageError(f"{name} is {count!r}.", f"Give an integer of {fewest} or more.")
+        minimum = 0 if name == "steps" else 1
+        if not isinstance(count, int) or count < minimum:
+            raise UsageError(f"{name} is {count!r}.", f"Give an integer of {minimum} or more.")
     return choose_device(device)
 
 

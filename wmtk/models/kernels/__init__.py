@@ -33,7 +33,7 @@ _selected: Kernels = "auto"
 
 
 def select(kernels: Kernels) -> None:
-    """Use the plain definitions, the kernels, or the faster of the two from now on."""
+    """Select kernels for all later operations of the process: see the module's documentation."""
     global _selected
     assert kernels in get_args(Kernels), kernels
     _selected = kernels
@@ -51,12 +51,12 @@ def using(kernels: Kernels) -> Iterator[None]:
     ...     selected()
     'plain'
     """
-    before = _selected
+    previous = _selected
     select(kernels)
     try:
         yield
     finally:
-        select(before)
+        select(previous)
 
 
 def enabled(applies: bool, pays: bool = True) -> bool:

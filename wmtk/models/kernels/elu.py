@@ -48,9 +48,9 @@ def _applies(x: Tensor) -> bool:
 
 
 def _overwrite(x: Tensor) -> Tensor:
-    """max(x, exp(min(x, 0)) − 1), which is ELU: below 0 the exponential is above its tangent.
+    """Overwrite x by max(x, exp(min(x, 0)) − 1), which equals ELU since exp(x) − 1 ≥ x.
 
-    1 / sigmoid(−x) is exp(x) + 1.
+    exp(x) is computed as 1 / sigmoid(−x) − 1.
     """
     flat = x.view(-1)
     buffer = x.new_empty(min(_PIECE, len(flat)))

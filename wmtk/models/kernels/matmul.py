@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from wmtk.models.kernels import enabled, selected
 
-_FEW = 2**22  # multiplications: with fewer, the call costs more than it saves
-_MANY = 1024  # rows: with fewer, a convolution sums up outer products more slowly
+_FEW = 2**22  # multiplications: with fewer, oneDNN is slower than torch's default
+_MANY = 1024  # rows: with fewer, a convolution sums outer products more slowly
 
 
 def product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
@@ -42,7 +42,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     """The sum over rows of their outer products: a (M, N), b (M, K) → a.t() @ b, (N, K)."""
     if len(a) < _MANY or not _use_onednn(a.t(), b):
         return product(a.t(), b)
-    # The gradient of a convolution's weight, for a kernel of one pixel. It needs no copy of `a`.
+    # Computed as the gradient of a 1×1 convolution's weight, which needs no copy of `a`.
     M = len(a)
     x = b.contiguous().view(1, 1, M, -1).permute(0, 3, 1, 2)  # (1, K, 1, M), channels last
     y = a.contiguous().view(1, 1, M, -1).permute(0, 3, 1, 2)  # (1, N, 1, M)
@@ -54,7 +54,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """torch.nn.Linear with the products of this module, also in its gradients."""
+    """torch.nn.Linear with the products of this module, forward and backward."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not _use_onednn(x.reshape(-1, x.shape[-1]), self.weight.t()):
@@ -124,7 +124,7 @@ def has_onednn() -> bool:
 
 @functools.cache
 def narrow_products() -> bool:
-    """Whether torch's own products use half of this processor's vector width."""
+    """Whether torch's default products use half of the vector width of this processor."""
     info = Path("/proc/cpuinfo")
     return (
         torch.backends.cpu.get_cpu_capability() == "AVX512"

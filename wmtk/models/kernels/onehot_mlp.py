@@ -21,16 +21,16 @@ from wmtk.models.networks import MLP
 
 
 class GatheredLinear:
-    """Linear layers of one-hot states that are given by the rows of their ones.
+    """Linear layers of one-hot states, which are represented by the positions of their ones.
 
-    Layers with the same input are computed at once.
+    Layers with the same input are computed together.
     """
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor], classes: int) -> None:
         """Weights (U, S·K) and biases (U) of each layer, for variables of K classes."""
         self.sizes = [len(bias) for bias in biases]
         self.table = torch.cat([weight.detach().t() for weight in weights], 1)  # (S·K, ΣU)
-        # Exactly one class of the first variable is added up.
+        # Each sum contains exactly one class of the first variable, and so the biases once.
         self.table[:classes] += torch.cat([bias.detach() for bias in biases])
 
     def __call__(self, rows: Tensor) -> Sequence[Tensor]:
@@ -40,7 +40,7 @@ class GatheredLinear:
 
 
 class GatheredMLP:
-    """A perceptron of features (deter, one-hot stoch) that keeps the outputs of its layers."""
+    """A perceptron of features (deter, one-hot stoch) that stores the outputs of its layers."""
 
     def __init__(self, mlp: MLP, deter_size: int) -> None:
         first, *others = (_linear(layer) for layer in (*mlp.hidden, mlp.out))
@@ -57,7 +57,7 @@ class GatheredMLP:
         """Fill `outputs`, each (M, …), and return the last of them.
 
         deter (M, D); gathered (M, U), the output of a GatheredLinear of `of_stoch` and `bias`.
-        Hidden outputs are those of the activation.
+        Outputs of hidden layers include the activation.
         """
         x = product_plus(gathered, deter, self.of_deter, out=outputs[0])
         for (bias, weight), y in zip(self._others, outputs[1:], strict=True):
@@ -70,7 +70,7 @@ class _WithGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, count: int, *tensors: Tensor) -> Tensor:
-        """tensors: inputs, `count` outputs, as many weights, as many biases."""
+        """tensors: the inputs, then `count` outputs, `count` weights and `count` biases."""
         ctx.count = count
         ctx.save_for_backward(*tensors[:count], *tensors[count + 1 : 2 * count + 1])
         return tensors[count].clone()
@@ -87,8 +87,8 @@ class _WithGradient(torch.autograd.Function):
             d_biases.append(grad.sum(0))
             if i:
                 grad = elu_gradient(product(grad, weights[i]), inputs[i])
-        nothing = [None] * (count + 2)
-        return (*nothing, *reversed(d_weights), *reversed(d_biases))
+        no_gradients = [None] * (count + 2)  # of `count`, inputs and outputs
+        return (*no_gradients, *reversed(d_weights), *reversed(d_biases))
 
 
 def with_gradient(mlp: MLP, inputs: Tensor, outputs: list[Tensor]) -> Tensor:

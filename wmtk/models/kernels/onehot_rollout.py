@@ -58,7 +58,7 @@ def imagine(
         deter, rows = feat[..., :D].flatten(0, 1), rows.flatten(0, 1)  # (H+1 · N, …)
 
         def evaluate(head: MLP, first: int, last: int) -> Tensor:
-            """A head at the states `first` up to `last`: (last − first, N)."""
+            """Outputs of a head at states `first` … `last` − 1: (last − first, N)."""
             part = slice(first * N, last * N)
             return evaluate_head(head, latent, deter[part], rows[part])[-1].view(last - first, N)
 
@@ -80,8 +80,8 @@ def evaluate_head(
 ) -> list[Tensor]:
     """The outputs of each layer: deter (M, D), rows (M, S) → (M, …) each.
 
-    States are evaluated in chunks. `keep` returns the hidden layers of all of them, otherwise only
-    those of the last chunk remain.
+    States are evaluated in chunks. Outputs of hidden layers are those of all states with `keep`,
+    else those of the last chunk.
     """
     M, D = deter.shape
     gathered = GatheredMLP(mlp, D)
@@ -103,8 +103,8 @@ def _roll_out(
     rssm, D = model.rssm, model.rssm.config.deter
     N = len(start.deter)
     actor, to_cell = GatheredMLP(actor_critic.actor, D), rssm.from_action
-    both = [rssm.from_stoch.weight, actor.of_stoch], [to_cell.bias, actor.bias]
-    layer, of_action = GatheredLinear(*both, latent.classes[0]), to_cell.weight.t()
+    weights, biases = [rssm.from_stoch.weight, actor.of_stoch], [to_cell.bias, actor.bias]
+    layer, of_action = GatheredLinear(weights, biases, latent.classes[0]), to_cell.weight.t()
     feat = start.deter.new_zeros(horizon + 1, N, rssm.feat_size)
     deter, rows = start.deter, one_hot_rows(latent, start.stoch)
     firsts = first_rows(latent, rows.device)

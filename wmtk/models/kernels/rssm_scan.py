@@ -136,7 +136,7 @@ class _ObserveScan(torch.autograd.Function):
         T, B, U = actions.shape
         D = deter.shape[-1]
         new = actions.new_empty
-        # Saved for the backward loop. `inputs` is [elu(a), h before], the input of the cell.
+        # Saved for the backward loop. `inputs` is [elu(a), h], the input of the cell.
         inputs, parts = new(T, B, U + D), new(T, B, 3 * D)
         normed = parts if norm_weight is None else new(T, B, 3 * D)
         moments = new(2, T, B, 1)
@@ -147,14 +147,14 @@ class _ObserveScan(torch.autograd.Function):
         resets = (keep == 0).flatten(1).any(1).tolist()
         w_stoch_t, w_cell_t = w_stoch.t(), w_cell.t()
         w_deter_t, w_params_t = w_deter.t(), w_params.t()
-        before, stochs = [], []  # the stochastic states that steps start from and lead to
+        starts, stochs = [], []  # the stochastic states before and after each step
         for t, row in enumerate(
             _rows(actions, embeds, inputs, parts, normed, hidden, deters, params)
         ):
             action, embed, x, part, norm, hid, next_deter, param = row
             if resets[t]:
                 deter, stoch = deter * keep[t], stoch * keep[t]
-            before.append(stoch)
+            starts.append(stoch)
             torch.cat([elu_(product_plus(action, stoch, w_stoch_t)), deter], -1, out=x)
             product_plus(b_cell, x, w_cell_t, out=part)
             if norm_weight is not None:
@@ -173,25 +173,25 @@ class _ObserveScan(torch.autograd.Function):
             product_plus(b_params, elu_(hid), w_params_t, out=param)
             stoch = latent.draw(param, noise[t])
             stochs.append(stoch)
-        drawn, started = torch.stack(stochs), torch.stack(before)
+        sampled, previous = torch.stack(stochs), torch.stack(starts)
         ctx.latent, ctx.resets = latent, resets
         ctx.save_for_backward(
-            inputs, parts, normed, moments, gates, hidden, deters, drawn, started, params, keep,
+            inputs, parts, normed, moments, gates, hidden, deters, sampled, previous, params, keep,
             w_stoch, w_cell, norm_weight, norm_bias, w_deter, w_params,
         )  # fmt: skip
-        return deters, drawn, params
+        return deters, sampled, params
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (
-            inputs, parts, normed, moments, gates, hidden, deters, drawn, started, params, keep,
+            inputs, parts, normed, moments, gates, hidden, deters, sampled, previous, params, keep,
             w_stoch, w_cell, norm_weight, norm_bias, w_deter, w_params,
         ) = ctx.saved_tensors  # fmt: skip
         g_deters, g_stochs, g_params = grads
         T, _, D = deters.shape
         U = hidden.shape[-1]
         latent: Latent = ctx.latent
-        # All derivatives that do not depend on later steps, for all steps at once.
+        # Derivatives that do not depend on later steps, for all steps at once.
         reset, candidate, update = gates
         stay = 1 - update
         of_candidate = update * (1 - candidate * candidate)
@@ -199,7 +199,7 @@ class _ObserveScan(torch.autograd.Function):
         of_reset = of_candidate * normed[..., D : 2 * D] * reset * (1 - reset)
         of_parts = torch.stack([of_reset, of_candidate * reset, of_update], 2)  # (T, B, 3, D)
         of_action, of_hidden = _elu_slope(inputs[..., :U]), _elu_slope(hidden)
-        slope = sample_slope(latent, params, drawn)
+        slope = sample_slope(latent, params, sampled)
         # Outputs of the loop.
         d_actions, d_hidden = torch.empty_like(of_action), torch.empty_like(hidden)
         d_params, d_normed = torch.empty_like(params), torch.empty_like(of_parts)
@@ -210,9 +210,9 @@ class _ObserveScan(torch.autograd.Function):
             d_params, d_hidden, d_normed, d_parts, d_actions,
         )  # fmt: skip
         for t, row in zip(range(T - 1, -1, -1), reversed(list(rows)), strict=True):
-            g_param, slop, of_hid, of_part, part, mean, rstd, stays, of_act = row[:9]
+            g_param, slope_t, of_hid, of_part, part, mean, rstd, stays, of_act = row[:9]
             d_param, d_hid, d_norm, d_part, d_action = row[9:]
-            torch.add(g_param, pull_back(latent, slop, d_stoch), out=d_param)
+            torch.add(g_param, pull_back(latent, slope_t, d_stoch), out=d_param)
             torch.mul(product(d_param, w_params), of_hid, out=d_hid)
             d_deter = product_plus(d_deter, d_hid, w_deter)
             torch.mul(of_part, d_deter.unsqueeze(1), out=d_norm)
@@ -237,7 +237,7 @@ class _ObserveScan(torch.autograd.Function):
             )  # fmt: skip
         return (
             None, d_actions, d_hidden, None, None, None,
-            _product(d_actions, started), _product(d_parts, inputs), d_parts.sum((0, 1)),
+            _product(d_actions, previous), _product(d_parts, inputs), d_parts.sum((0, 1)),
             d_scale, d_bias, _product(d_hidden, deters), _product(d_params, hidden),
             d_params.sum((0, 1)),
         )  # fmt: skip
@@ -254,5 +254,5 @@ def _elu_slope(y: Tensor) -> Tensor:
 
 
 def _product(grads: Tensor, inputs: Tensor) -> Tensor:
-    """The gradient of a weight: outputs (T, B, O) and inputs (T, B, I) → (O, I)."""
+    """The gradient of a weight (O, I), from grads (T, B, O) and inputs (T, B, I)."""
     return outer(grads.flatten(0, 1), inputs.flatten(0, 1))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def straight_through(logits: Tensor, probs: Tensor, sample: Tensor) -> Tensor:
-    """The sample, with the gradient that `probs` = softmax(logits) has: each (…, K)."""
+    """The sample, with the gradient of `probs` = softmax(logits): each (…, K)."""
     out: Tensor = _StraightThrough.apply(logits, probs, sample)  # type: ignore[no-untyped-call]
     return out
 

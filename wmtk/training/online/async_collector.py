@@ -24,7 +24,7 @@ from wmtk.runs.state_dict import fork_rng
 
 
 @dataclass
-class Played:
+class CollectionResult:
     """The result of a request, and the sink of the `EpisodeDriver` in the collecting process."""
 
     episodes: list[tuple[int, Episode]] = field(default_factory=list)
@@ -108,7 +108,7 @@ class AsyncCollector:
         with contextlib.suppress(OSError):  # the process died: `_receive` raises
             connection.send(self._quantum)
 
-    def _receive(self, connection: Connection, process: Any) -> Played:
+    def _receive(self, connection: Connection, process: Any) -> CollectionResult:
         while not connection.poll(0.2):
             if not process.is_alive() and not connection.poll(0):
                 break
@@ -121,10 +121,10 @@ class AsyncCollector:
                 "Without background collection and with workers=1, the environment runs in a "
                 "separate process, which is replaced when it dies.",
             ) from error
-        assert isinstance(result, Played), result
+        assert isinstance(result, CollectionResult), result
         return result
 
-    def _store(self, result: Played) -> None:
+    def _store(self, result: CollectionResult) -> None:
         for env_index, episode in result.episodes:
             self._sink.add(env_index, episode)
         self.unfinished_steps = result.unfinished_steps
@@ -168,7 +168,7 @@ def _serve(
     """The main function of the collecting process."""
     process_started()
     torch.set_num_threads(1)
-    result = Played()
+    result = CollectionResult()
     driver = EpisodeDriver(policy, result, on_message=lambda text: result.messages.append(text))
     rollouts = driver.rollouts(plans, env.workers, env.timeout, 1)
     with contextlib.closing(rollouts), contextlib.suppress(EOFError, OSError):

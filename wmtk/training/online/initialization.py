@@ -164,9 +164,9 @@ def require_updates(config: TrainingConfig, steps: int) -> int:
         hint = f"Collect more: steps={10 * first}"
         # The largest prefill after which an update is due. It must be positive: without a prefill
         # there would be no data.
-        most = steps if online.pretrain else steps - math.ceil(online.train_every)
-        if 1 <= most < online.prefill:
-            hint += f"; or fewer random steps: online.prefill={-(-most // 2)}"
+        max_prefill = steps if online.pretrain else steps - math.ceil(online.train_every)
+        if 1 <= max_prefill < online.prefill:
+            hint += f"; or fewer random steps: online.prefill={-(-max_prefill // 2)}"
         raise UsageError(
             f"No update is due after {steps:,} steps: the first one is due after {first:,}.",
             f"{hint}.",

@@ -28,8 +28,8 @@ class Score:
     @classmethod
     def of(cls, report: Mapping[str, float]) -> Score:
         """The score of a line of metrics; NaN for critic's values, which older runs did not log."""
-        both = (report.get(f"eval/{name}_return") for name in ("predicted", "discounted"))
-        predicted, discounted = (math.nan if value is None else value for value in both)
+        values = (report.get(f"eval/{name}_return") for name in ("predicted", "discounted"))
+        predicted, discounted = (math.nan if value is None else value for value in values)
         confirmed = report.get("eval/confirmed_return")
         steps = int(report["steps/agent"])
         return cls(steps, report["eval/return"], predicted, discounted, confirmed)
