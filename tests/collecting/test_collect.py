@@ -146,7 +146,7 @@ def test_an_environment_that_breaks_its_own_space_is_told_of_once(tmp_path, modu
     assert (report.episodes, report.dropped) == (4, 3)
     [message] = messages
     assert re.search(r"obs/state at step 3, element 1, is [12]\.\d+, beyond its declared", message)
-    assert "breaks its own observation space" in message
+    assert "violates its observation space" in message
 
 
 def test_rounding_does_not_break_a_space(tmp_path, module) -> None:

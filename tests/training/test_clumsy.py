@@ -94,7 +94,7 @@ COMMANDS = [
     ("train-model model --out new", "model holds no dataset", "It is a run directory"),
     ("train-policy model model --out new", "It is a run directory"),
     ("data info model", "It is a run directory"),
-    ("viz metrics catch.zarr model", "It is a run directory"),
+    ("viz metrics catch.zarr model", "not a run directory", "It is a dataset"),
     ("train-policy catch.zarr --out new", "not a run directory", "It is a dataset"),
     ("eval catch.zarr", "It is a dataset"),
     ("train-policy file --out new", "not a run directory"),
