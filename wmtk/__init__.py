@@ -67,7 +67,7 @@ _PACKAGES = ("collecting", "datasets", "envs", "errors", "models", "scores", "sp
 __all__ = ["__version__", *_HOME, *_PACKAGES]
 
 
-if not TYPE_CHECKING:  # a type checker would take every unknown attribute for Any
+if not TYPE_CHECKING:  # with it, type checkers accept any attribute
 
     def __getattr__(name: str) -> Any:
         if name in _PACKAGES:

@@ -325,21 +325,21 @@ def flatten_space(space: gym.Space[Any]) -> tuple[Structure, dict[str, ArraySpec
     """The structure of an observation space and the `ArraySpec` of each leaf."""
     structure, leaves = leaf_spaces(space)
     specs: dict[str, ArraySpec] = {}
-    refused: dict[str, SpaceError] = {}
+    errors: dict[str, SpaceError] = {}
     for key, leaf in leaves.items():
         try:
             specs[key] = ArraySpec.from_gymnasium(leaf)
         except SpaceError as error:
-            refused[key] = error
-    if not refused:
+            errors[key] = error
+    if not errors:
         return structure, specs
     if not specs:
-        raise next(iter(refused.values()))
-    lines = [f"  {key}: {error.message}" for key, error in refused.items()]
-    keys = ",".join(f"-{key}" for key in refused)
+        raise next(iter(errors.values()))
+    lines = [f"  {key}: {error.message}" for key, error in errors.items()]
+    keys = ",".join(f"-{key}" for key in errors)
     raise SpaceError(
         "Observation keys that cannot be stored:\n" + "\n".join(lines),
-        f"Leave them out: obs_keys={keys!r}.",
+        f"Exclude them: obs_keys={keys!r}.",
     )
 
 

@@ -40,7 +40,7 @@ def test_a_short_episode_is_held_out_all_the_same(make_dataset, config, tmp_path
 
 def test_a_selection_of_nothing_is_named(make_dataset, config, tmp_path) -> None:
     source = Source(make_dataset(), select=select(min_length=100))
-    with pytest.raises(UsageError, match=r"no episode to train on, of 4"):
+    with pytest.raises(UsageError, match=r"no episodes to train on \(4 before the selection"):
         train_model([source], tmp_path / "run", config, updates=1, val_fraction=0)
 
 

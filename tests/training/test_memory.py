@@ -56,7 +56,7 @@ def test_a_lack_that_leaves_no_room_to_measure(dataset, config, tmp_path, monkey
         raise RuntimeError("could not create a primitive")
 
     monkeypatch.setattr(WorldModel, "loss", greedy)
-    with pytest.raises(MemoryExhaustedError, match=r"take more memory than there is\.") as e:
+    with pytest.raises(MemoryExhaustedError, match=r"exceed the available memory\.") as e:
         train_model([Source(dataset)], tmp_path / "run", config, updates=2)
     assert "data.length=3, or" in e.value.hint
 
@@ -116,6 +116,6 @@ def test_a_real_lack_of_memory(catch, tmp_path) -> None:
     command += ["--out", str(tmp_path / "run"), "--device", "cpu", "--updates", "1"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | ALONE)
     assert done.returncode == 1, done.stderr
-    assert "error: Batches of 256 × 96 take more memory than there is" in done.stderr
+    assert "error: Batches of 256 × 96 exceed the available memory" in done.stderr
     assert "--set data.batch_size=128" in done.stderr
     assert not (tmp_path / "run").exists()

@@ -66,7 +66,7 @@ def seed_entropy(dataset: Dataset, seed: int) -> tuple[int, ...]:
     reproducible.
     """
     writer = dataset.writer
-    dataset.refresh()  # afterwards: the previous writer of that number has committed its episodes
+    dataset.refresh()  # after `writer`: now all episodes of the last writer of this number count
     entropy = (seed, dataset.next_episode)
     return entropy if writer == 0 else (*entropy, WRITER + writer)
 

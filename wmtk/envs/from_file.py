@@ -29,7 +29,8 @@ def task_of(
 ) -> ResolvedTask:
     """The task of recorded settings, or `task`, with the options `changes`.
 
-    Another Atari game keeps the recorded options; other tasks have their own defaults.
+    The recorded options also apply if `task` is another Atari game; other tasks have their default
+    options.
 
     `settings` are untrusted: environments outside of installed packages raise `UntrustedEnvError`
     unless `trust_env` is their exact recorded name. `task` and `changes` are trusted, including
@@ -44,7 +45,7 @@ def task_of(
     else:
         if not settings.get("task") and settings.get("id"):
             raise UsageError(
-                f"The data is of {settings['id']!r}, which cannot be built from its description.",
+                f"The data was recorded in {settings['id']!r}, an environment without a task name.",
                 "Give the task, such as task='CartPole-v1'.",
             )
         plain = _recorded(settings.get("task"), trusted)
@@ -80,7 +81,7 @@ def _recorded(name: object, trusted: Collection[str]) -> ResolvedTask:
 
 
 def _require_harmless(value: Any, task: str) -> None:
-    """Refuse arguments that may make an environment open a file or import a module."""
+    """Raise for arguments that may make an environment open a file or import a module."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             _require_harmless([key, item], task)

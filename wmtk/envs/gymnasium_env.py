@@ -133,7 +133,7 @@ def _import(name: str) -> ModuleType:
 
 def module_maker(task: str) -> Maker | None:
     """The callable `package.module:Id`, or None for an id that the module registers."""
-    module_and_id(task)  # refuses other names
+    module_and_id(task)  # raises for other names
     module, env_id = import_module(task)
     try:
         gym.spec(env_id)
@@ -153,7 +153,7 @@ def module_maker(task: str) -> Maker | None:
 
 
 def _checked(maker: Maker, task: str) -> Maker:
-    """Refuse callables that cannot return an environment, before the call."""
+    """Raise TaskError for callables that cannot return an environment, without calling them."""
     function = maker
     while isinstance(function, functools.partial):
         function = function.func

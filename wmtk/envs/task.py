@@ -52,7 +52,7 @@ class ResolvedTask:
 
     @property
     def time_limit(self) -> int | None:
-        """Agent steps after which an episode is truncated; None without a known limit."""
+        """Agent steps after which an episode is truncated; None if there is no known limit."""
         limit = self.options.time_limit
         if limit is None and self.kind in ("gymnasium", "module"):
             limit = gymnasium_env.registered_limit(self.env_id)

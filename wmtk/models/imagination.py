@@ -16,7 +16,7 @@ from wmtk.reprs import brief_repr
 
 
 class StartStates(NamedTuple):
-    """N states to imagine from, and their true discounts: γ, or 0 where an episode ended."""
+    """N states to imagine from, and their true discounts: γ, or 0 for terminal states."""
 
     state: State  # (N, …)
     discount: Tensor  # (N,)

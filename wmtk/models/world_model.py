@@ -42,7 +42,7 @@ class WorldModelConfig(Config):
     # Applied to the targets of the reward head; stored rewards keep their unit. The paper uses tanh
     # for Atari.
     reward_transform: Literal["tanh"] | None = None
-    # Initialize decoders to the mean color of the first batch instead of gray, as the paper does.
+    # Initialize decoders to the mean color of the first batch; the paper initializes them to gray.
     start_at_mean: bool = False
 
 

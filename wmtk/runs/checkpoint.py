@@ -292,7 +292,7 @@ class Checkpoints:
 def _content(
     step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]
 ) -> tuple[bytes, bytes, str]:
-    """The content of the file of tensors and of state.json, and the hash of the former."""
+    """The content of tensors.safetensors and of state.json, and the hash of the tensors."""
     data = save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
     digest = hashlib.sha256(data).hexdigest()
     content = {"step": step, "sha256": digest, "bytes": len(data), "state": dict(state)}

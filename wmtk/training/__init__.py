@@ -1,4 +1,4 @@
-"""The training stages: a dataset in, a run directory with a trained model out."""
+"""Training of world models and policies: `train_model`, `train_policy` and `online`."""
 
 from wmtk.agent import require_packages
 

@@ -51,7 +51,7 @@ class EnsembleTrainer:
         return weights | optimizer_state("adam/ensemble", self.optimizer.adam)
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue with saved weights and moments."""
+        """Load the weights and the moments of the optimizer."""
         load_module_state("ensemble", self.ensemble, tensors)
         load_optimizer_state("adam/ensemble", self.optimizer.adam, tensors)
 

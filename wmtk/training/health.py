@@ -53,7 +53,7 @@ def _first_not_finite(batch: Mapping[str, Tensor], module: nn.Module) -> str:
     for name, weight in module.named_parameters():
         if weight.grad is not None and not torch.isfinite(weight.grad).all():
             return f"The gradient of {name} is not finite."
-    return "The batch and the parameters are finite: numbers overflowed between them."
+    return "The batch and the parameters are finite: an intermediate result overflowed."
 
 
 class SpikeDetector:
@@ -159,7 +159,7 @@ def exhaustion_explained(model: WorldModel, data: DataConfig) -> Iterator[None]:
         need, half = _estimates(model, [B * L, max(B // 2, 1) * L])
         smaller = f"data.batch_size={B // 2}{half and f' ({half})'}, "
         raise MemoryExhaustedError(
-            f"Batches of {B} × {L} take more memory than there is{need and f': {need}'}.",
+            f"Batches of {B} × {L} exceed the available memory{need and f': they need {need}'}.",
             f"Try {smaller if B > 1 else ''}data.length={max(L // 2, 2)}, or a smaller "
             "model: preset=tiny.",
         ) from error

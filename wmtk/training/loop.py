@@ -243,7 +243,7 @@ class Loop:
 
     @contextmanager
     def _with_recovery_hint(self) -> Iterator[None]:
-        """Add the checkpoint and the settings to resume with to errors about divergence."""
+        """Add to the hint of `DivergedError` how to resume: checkpoint and settings."""
         try:
             yield
         except DivergedError as error:

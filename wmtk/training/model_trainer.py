@@ -80,7 +80,7 @@ class ModelTrainer:
     def validate(self, inputs: Inputs, step: int) -> dict[str, Tensor]:
         """The losses of a held-out batch.
 
-        Scales have the final values of their schedules, so that losses of all steps compare.
+        Scales have the final values of their schedules, so that losses of all steps are comparable.
         """
         metrics = self.model.loss(inputs, LAST)[2]
         held_out = {f"val/{name}": value for name, value in metrics.items()}
@@ -150,7 +150,7 @@ class ModelTrainer:
         return terms if images else {name: x for name, x in terms.items() if name != "image"}
 
     def _gaussians(self) -> dict[str, tuple[str, int, float]]:
-        """The Gaussian terms of the loss: their metric, numbers per row, and scale."""
+        """The Gaussian terms of the loss: name of the metric, numbers per row, and scale."""
         config, model = self.model.config, self.model
         terms = {
             key: (f"loss/image/{key}", spec.numbers, config.image_scale)
@@ -161,7 +161,7 @@ class ModelTrainer:
         return terms | {"reward": ("loss/reward", 1, config.reward_scale)}
 
     def _constants(self) -> dict[str, float]:
-        """The constants of the Gaussian terms of the loss, by their metric."""
+        """The constants of the Gaussian terms of the loss, by the name of their metric."""
         return {
             term: scale * numbers * CONSTANT for term, numbers, scale in self._gaussians().values()
         }
@@ -186,7 +186,7 @@ class ModelTrainer:
         return tensors
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue with saved weights and moments."""
+        """Load weights, moments of the optimizer and, in float16, the scale of the loss."""
         restore_world_model(self.model, tensors, self.optimizer.adam)
         self._starts_at_mean = False
         scaler = self.optimizer.scaler
@@ -202,7 +202,7 @@ class ModelTrainer:
             scaler.load_state_dict(scaler.state_dict() | state)
 
     def load_pretrained(self, tensors: Mapping[str, Tensor]) -> None:
-        """Start with a saved model, and with its optimizer if that was saved too."""
+        """Load a saved model, and its optimizer if `tensors` contains it."""
         if any(name.startswith("adam/model/") for name in tensors):
             self.load_state_dict(tensors)
         else:
@@ -211,6 +211,6 @@ class ModelTrainer:
 
 
 def _by_dataset_name(inputs: Inputs) -> dict[str, Tensor]:
-    """The tensors of a batch by the names of the arrays in a dataset."""
+    """The tensors of a batch, by the names of their arrays in the dataset."""
     obs = {f"obs/{key}": rows for key, rows in inputs.obs.items()}
     return {"action": inputs.action, "reward": inputs.reward, **obs}

@@ -112,8 +112,8 @@ def train_policy(
     Raises:
         UsageError: An argument is invalid, or there is too little data.
         ConfigError: The settings of the world model differ from those it was trained with.
-        RunError: `model_run` has no world model, its data is gone, or `out` exists and `resume` is
-            False.
+        RunError: `model_run` has no world model, its data is missing, or `out` exists without
+            `resume`.
         DivergedError: A loss or gradient is not finite.
 
     Example:
@@ -208,7 +208,7 @@ def model_of(path: Path) -> Run:
 
 
 def data_of(run: Run) -> list[Source]:
-    """The data of a run at the versions that it was trained on, and its replay as it is now."""
+    """The data of a run at the recorded versions, and its replay at the current version."""
     sources = []
     for item in run.about["data"]:
         try:
@@ -222,8 +222,8 @@ def data_of(run: Run) -> list[Source]:
         current = identity(source)
         if current["id"] != item["id"] or current["selection"] != item["selection"]:
             raise RunError(
-                f"{run.path} was trained on a part of {item['path']}, or on another dataset that "
-                "has been replaced.",
+                f"{item['path']} differs from the data of {run.path}: it is another dataset, or the "
+                "run used a selection of its episodes.",
                 "Pass the datasets whose states imagination starts from.",
             )
         sources.append(source)
@@ -247,8 +247,8 @@ def _require_same_weights(run: Run, saved: Checkpoint) -> None:
     recorded: Mapping[str, Any] = run.about["model"]
     if recorded["hash"] != saved.hash:
         raise RunError(
-            f"{run.path} was started with update {recorded['step']} of {recorded['run']}, and this "
-            f"is another model, of update {saved.step}.",
+            f"{run.path} was started with update {recorded['step']} of {recorded['run']}; the "
+            f"given model has other weights, of update {saved.step}.",
             "Start a new run.",
         )
 
@@ -260,14 +260,14 @@ def frozen_model(
     device: torch.device,
     world_model: type[WorldModel] = WorldModel,
 ) -> WorldModel:
-    """The world model of a checkpoint, with weights that need no gradient."""
+    """The world model of a checkpoint, with frozen weights."""
     codec = ActionCodec(schema.action)
     config = resolve_precision(config, device)
     specs = config.data.observations(schema).specs
     kernels.select(config.kernels)
     model = world_model(config.model, specs, codec.size).to(device)
     model.requires_grad_(False).eval()
-    set_up(model, device, config.precision, compiled=config.compile)  # as in its own training
+    set_up(model, device, config.precision, compiled=config.compile)  # as in `ModelTrainer`
     with checkpoint_errors(saved.path):
         restore_world_model(model, saved.tensors)
     return model

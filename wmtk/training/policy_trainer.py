@@ -50,8 +50,8 @@ class PolicyTrainer:
     """Actors and critics with their optimizers, for the states of a world model.
 
     The world model is not changed: its weights are frozen, or another trainer updates them. With
-    `behavior.penalty` or `behavior.explore` an ensemble is trained as well, and with the latter a
-    second actor, the explorer. `evaluate` calls `test`, if that is set, after the last update.
+    `behavior.penalty` or `behavior.explore`, an ensemble is also trained; with `behavior.explore`,
+    a second actor, the explorer. After the last update, `evaluate` calls `test`, if that is set.
     """
 
     def __init__(self, config: TrainingConfig, schema: Schema, model: WorldModel) -> None:
@@ -214,7 +214,7 @@ class PolicyTrainer:
         return tensors | (self._ensemble.state_dict() if self._ensemble else {})
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue with saved weights and optimizers, including those of the world model."""
+        """Load all weights, including those of the world model, and the optimizers."""
         restore_world_model(self.model, tensors)
         loaded = self.load_pretrained(tensors)
         if missing := [name for name in self.modules if name not in loaded]:

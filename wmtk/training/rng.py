@@ -28,7 +28,7 @@ class RngState:
         return {f"stream/{name}/{key}": state for key, state in self._state.items()}
 
     def load_state_dict(self, name: str, tensors: Mapping[str, Tensor]) -> None:
-        """Continue with saved states."""
+        """Load the states that `state_dict` returned for `name`."""
         start = f"stream/{name}/"
         saved = {key.removeprefix(start): x for key, x in tensors.items() if key.startswith(start)}
         with fork_rng():

@@ -67,7 +67,7 @@ def confirmation_metrics(report: EvalReport) -> dict[str, float]:
 
 
 def eval_metrics(report: EvalReport) -> dict[str, float]:
-    """Metrics of an evaluation: returns, and the critic's estimates beside discounted returns."""
+    """Metrics of an evaluation: returns, discounted returns and the critic's estimates of them."""
     returns = report.returns
     return {
         "eval/episodes": len(returns),

@@ -1,4 +1,4 @@
-"""The start of a training run: its arguments, its data and its run directory."""
+"""Setup of a training run: arguments, data and run directory."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def updates_of(run: Run | None, updates: int | None) -> int:
 
 
 def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
-    """The run to resume; None if there is none yet. Without `resume`, `out` must not exist."""
+    """The run to resume; None for a new run. Raises if `out` exists and `resume` is False."""
     if not resume or not os.path.lexists(out / "run.json"):
         Run.require_vacant(out)
         return None
@@ -109,7 +109,7 @@ def existing_run(out: Path, kind: str, *, resume: bool) -> Run | None:
 
 
 def resolve_resumed(run: Run | None, name: str, given: float | None, default: float) -> float:
-    """An argument that cannot change when a run is resumed."""
+    """The value of an argument that cannot change when a run is resumed."""
     if run is None:
         return default if given is None else given
     stored: float = run.about[name]  # present, by the schema of run.json
@@ -141,7 +141,7 @@ def task_or_none(
     on_note: Callable[[str], None],
     consequence: str,
 ) -> ResolvedTask | None:
-    """The given task, else the recorded one, or None with a note if that cannot be made."""
+    """`task`, else the recorded one; None, with a note, if the recorded one cannot be made."""
     if task is not None:
         return resolve(task) if isinstance(task, str) else task
     if not about["env"]:

@@ -81,7 +81,7 @@ def _require_episodes(sources: Sequence[Source], sides: Sequence[Source]) -> Non
             continue
         if not len(source.table()):
             raise UsageError(
-                f"{path} has no episode to train on, of {len(source.dataset)}.",
+                f"{path} has no episodes to train on ({len(source.dataset)} before the selection).",
                 "Collect some first, or relax the selection.",
             )
         if not len(side.table()):

@@ -5,7 +5,7 @@ Values and gradients equal those of the plain definitions up to rounding. One sw
 
 - ``auto`` uses each kernel where it is faster, by device and size (default),
 - ``plain`` runs the definitions in `wmtk.models` only,
-- ``fast`` uses each kernel wherever it computes the right result, whatever the size.
+- ``fast`` uses each kernel that computes the right result, for any size.
 
 ==================== =========================================== =================================
 kernel               plain definition                            computes

@@ -35,8 +35,9 @@ def sum_applies(features: Tensor) -> bool:
 def sum_chunks(term: Term, features: Tensor, parameters: Iterable[Tensor]) -> Tensor:
     """Σ over chunks of `term`, differentiable in the features (N, F) and in the parameters.
 
-    The activations of a decoder take as much memory as the rest of an update. Here each chunk goes
-    forward and back at once, and only the gradients of its features and of the parameters remain.
+    The activations of a decoder take as much memory as the rest of an update. Here each chunk runs
+    forward and backward at once; only the gradients of its features and of the parameters are
+    stored.
     """
     total: Tensor = _SumChunks.apply(term, features, *parameters)  # type: ignore[no-untyped-call]
     return total

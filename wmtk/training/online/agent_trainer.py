@@ -159,13 +159,13 @@ class AgentTrainer:
         return tensors
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Continue with saved states."""
+        """Load the states of both trainers and of their random generators."""
         self.policy.load_state_dict(tensors)
         self.model.load_state_dict(tensors)
         for name, rng in self._rng.items():
             rng.load_state_dict(name, tensors)
 
     def load_pretrained(self, tensors: Mapping[str, Tensor]) -> None:
-        """Start with the world model of another run, and with its policy if it has one."""
+        """Load the world model of another run, and its policy if it has one."""
         self.model.load_pretrained(tensors)
         self.policy.load_pretrained(tensors)
