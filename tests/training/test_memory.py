@@ -44,7 +44,7 @@ def test_a_lack_of_memory_says_what_to_set(dataset, config, tmp_path, monkeypatc
 
     monkeypatch.setattr(WorldModel, "loss", greedy)
     large = config.override({"data.batch_size": 8})
-    with pytest.raises(MemoryExhaustedError, match=r"8 × 6 take more .* about \d+ MB") as e:
+    with pytest.raises(MemoryExhaustedError, match=r"8 × 6 exceed .* about \d+ MB") as e:
         train_model([Source(dataset)], tmp_path / "run", large, updates=2)
     assert "data.batch_size=4 (about " in e.value.hint
     assert "data.length=3" in e.value.hint

@@ -222,8 +222,8 @@ def data_of(run: Run) -> list[Source]:
         current = identity(source)
         if current["id"] != item["id"] or current["selection"] != item["selection"]:
             raise RunError(
-                f"{item['path']} differs from the data of {run.path}: it is another dataset, or the "
-                "run used a selection of its episodes.",
+                f"{item['path']} differs from the data of {run.path}: it is another dataset, or "
+                "the run used a selection of its episodes.",
                 "Pass the datasets whose states imagination starts from.",
             )
         sources.append(source)
