@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wmtk.viz.evaluation.grades import count
 from wmtk.viz.evaluation.model_metrics import DEFINITIONS, ModelMetrics
 from wmtk.viz.html_report.markup import Section, element, joined, paragraph
 
@@ -36,8 +37,8 @@ def definition_section(metrics: ModelMetrics) -> Section:
         entries += [element("dt", name, id=f"definition-{name}"), element("dd", f"{text}.")]
     methods = (
         f"Latents are {metrics.latents}. Intervals cover {metrics.confidence:.0%}, from "
-        f"{metrics.resamples:,} bootstrap resamples over {metrics.episodes} episodes. All numbers "
-        "are computed from arrays, not from videos."
+        f"{metrics.resamples:,} bootstrap resamples over {count(metrics.episodes, 'episode')}. All "
+        "numbers are computed from arrays, not from videos."
     )
     content = joined(paragraph(methods, soft=True), element("dl", *entries, class_="definitions"))
     return Section("definitions", "Definitions", content)

@@ -62,7 +62,7 @@ def _uncertainty(metrics: ModelMetrics) -> Markup:
         "row",
         "KL, nats",
         [curve("KL", "model", metrics.kl_at, first=0)],
-        "High in the first rows, where the prior is conditioned on few observations.",
+        "Usually high in the first rows, where the prior is conditioned on few observations.",
         "KL",
         integers=True,
         zero=True,
@@ -121,7 +121,7 @@ def _intervention_images(frame: str) -> Markup:
         element("div", element("div", class_=f"cut {name}"), element("div", text, class_="name"))
         for name, text in captions.items()
     ]
-    text = f"Select a class to set a code of {frame} to it."
+    text = f"Select a class of the posterior or the prior to decode {frame} with it."
     return element(
         "div",
         element("b", text),

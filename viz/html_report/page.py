@@ -26,7 +26,7 @@ from wmtk.viz.html_report.video_section import video_section
 from wmtk.viz.videos.video_file import require_ending
 
 ENDINGS = (".html", ".htm")
-SCRIPTS = ("drawing.js", "charts.js", "code_usage.js", "page.js")  # in order of dependence
+SCRIPTS = ("figure_base.js", "charts.js", "code_usage.js", "page.js")  # in order of dependence
 # The page loads nothing from elsewhere, whatever the names of datasets and runs contain.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'; "

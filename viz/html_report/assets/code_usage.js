@@ -43,6 +43,8 @@ class InterventionView {
   }
 }
 
+const LABEL = 44; // width of the number beside a bar, in pixels
+
 /** Maps of class frequencies of posterior and prior, and bars of each variable. */
 class CodeMap extends Drawing {
   constructor(figure) {
@@ -70,7 +72,7 @@ class CodeMap extends Drawing {
     const V = usage.length, K = usage[0].length;
     const names = 30, gap = 26, width = this.plot.clientWidth;
     const bars = Math.max(90, Math.min(150, width * 0.13));
-    const available = (width - names - 3 * gap - 2 * (bars + 34)) / 2;
+    const available = (width - names - 3 * gap - 2 * (bars + LABEL)) / 2;
     this.cell = Math.max(4, Math.min(26, Math.floor(available / K)));
     this.top = 40;
     this.lefts = [names, names + K * this.cell + gap];
@@ -86,7 +88,7 @@ class CodeMap extends Drawing {
     const left = this.lefts[1] + K * this.cell + gap;
     const { perplexity, expected, information } = this.spec;
     this.drawBars(svg, left, bars, `perplexity, of ${K}`, perplexity, K, expected);
-    this.drawBars(svg, left + bars + 34 + gap, bars, "information, nats", information, Math.log(K), null);
+    this.drawBars(svg, left + bars + LABEL + gap, bars, "information, nats", information, Math.log(K), null);
     this.outline = node("rect", { class: "outline", width: this.cell, height: this.cell, visibility: "hidden" });
     svg.append(this.outline);
     return svg;
