@@ -99,7 +99,7 @@ class Dataset:
             raise UsageError(f"The schema is a {type(schema).__name__}, not a Schema.")
         root = atomic.absolute_path(path)
         if capacity is not None and capacity < 1:
-            raise UsageError(f"A capacity of {capacity} steps holds nothing.", "Use 1 or more.")
+            raise UsageError(f"A capacity of {capacity} steps is too small.", "Use 1 or more.")
         if not is_vacant(root):
             raise DatasetError(
                 f"{root} exists already and is not an empty folder.",
@@ -139,7 +139,7 @@ class Dataset:
         return dataset
 
     def _become_writer(self) -> None:
-        """Take the writers' lock, which excludes `repair`, and clean up after killed writers."""
+        """Acquire the writers' lock, which excludes `repair`; delete files of killed writers."""
         with atomic.translate_os_errors(self.path):
             if not os.access(self.path / "log", os.W_OK):
                 raise ReadOnlyError(
@@ -194,7 +194,7 @@ class Dataset:
 
     @cached_property
     def writer(self) -> int:
-        """A number that differs between all processes that have the dataset open; 0 for one."""
+        """A number that no other process with the dataset open for writing has, from 0 on."""
         self._require_writable()
         return hosts.writer_number(self.path, self._resources)
 
@@ -247,7 +247,7 @@ class Dataset:
         """A reader of one part of this snapshot."""
         with self.reading(entry):
             reader = PartReader(self.path, self.schema, entry, cache)
-            if not self._arrays_match:  # once for all parts: what is forged is the schema
+            if not self._arrays_match:  # one part is enough: the check detects a forged schema
                 reader.require_arrays()
                 self._arrays_match = True
             return reader
@@ -358,7 +358,7 @@ class Dataset:
                 stored episodes pass False: older datasets may hold such values.
 
         Returns:
-            The version that holds the episodes.
+            The version that contains the episodes.
         """
         self._require_writable()
         several = isinstance(episodes, Iterable) and not isinstance(episodes, Episode | Mapping)
@@ -381,10 +381,10 @@ class Dataset:
                 raise type(error)(message, error.hint, self.path) from error
         entries = self._write_parts(batch)
         steps = sum(entry.steps for entry in entries)
-        grain = self._grain(self.capacity)
+        part_steps = self._part_steps(self.capacity)
 
         def plan(state: DatasetState) -> Commit:
-            evicted = retention.parts_to_evict(state, self.capacity, grain, steps)
+            evicted = retention.parts_to_evict(state, self.capacity, part_steps, steps)
             return Commit("append", entries, evicted)
 
         try:
@@ -407,7 +407,7 @@ class Dataset:
         """Write one part, or with a capacity several parts that are small in comparison."""
         groups = [episodes]
         if self.capacity is not None:
-            groups = list(compaction.split(episodes, self._grain(self.capacity)))
+            groups = list(compaction.split(episodes, self._part_steps(self.capacity)))
         entries: list[PartEntry] = []
         try:
             for group in groups:
@@ -422,7 +422,7 @@ class Dataset:
         for entry in entries:
             compaction.discard_uncommitted(self.path, self._log, entry.part)
 
-    def _grain(self, capacity: int | None) -> int:
+    def _part_steps(self, capacity: int | None) -> int:
         """Steps of a part; parts are evicted as a whole."""
         return compaction.target_steps(capacity, self.schema.row_bytes)
 
@@ -430,7 +430,7 @@ class Dataset:
         """Remove the oldest parts beyond a capacity, and the oldest episodes of a large part."""
 
         def plan(state: DatasetState) -> Commit | None:
-            evicted = retention.parts_to_evict(state, capacity, self._grain(capacity))
+            evicted = retention.parts_to_evict(state, capacity, self._part_steps(capacity))
             return Commit("evict", remove=evicted) if evicted else None
 
         self._move_to(self._log.commit(self._state, plan))

@@ -36,7 +36,7 @@ class Provenance:
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     env_versions: Mapping[str, str] = field(default_factory=dict)
     policy: str = ""
-    checkpoint: str = ""  # hash of the weights that acted, empty for a policy without any
+    checkpoint: str = ""  # hash of the policy's weights; empty for a policy without weights
     code_version: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -188,8 +188,8 @@ class Episode:
         steps = len(actions)
         if len(obs) != steps + 1 or len(rewards) != steps:
             raise EpisodeError(
-                f"{len(obs)} observations, {steps} actions and {len(rewards)} rewards are no "
-                "episode.",
+                f"{len(obs)} observations, {steps} actions and {len(rewards)} rewards do "
+                "not make an episode.",
                 "An episode of T steps has T+1 observations, T actions and T rewards.",
             )
         action = schema.action.zeros(steps + 1)
@@ -306,9 +306,7 @@ def _flag(name: str, value: Any) -> bool:
     """A flag as a bool: one value for the episode, not one per step."""
     if np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "biuf":
         what = f"has shape {np.shape(value)}" if np.ndim(value) else f"is {value!r}"
-        raise EpisodeError(
-            f"{name} {what}.", "Pass True or False: whether the last step ended the episode so."
-        )
+        raise EpisodeError(f"{name} {what}.", "Pass one bool for the whole episode.")
     return bool(value)
 
 
@@ -318,7 +316,7 @@ def _stack(path: str, values: Sequence[Any], spec: ArraySpec) -> NDArray[Any]:
         try:
             array = np.asarray(value)
         except ValueError as error:
-            raise EpisodeError(f"{path} at step {step} is no array: {error}") from error
+            raise EpisodeError(f"{path} at step {step} is not an array: {error}") from error
         same_kind = np.can_cast(array.dtype, spec.dtype, "same_kind")
         plain = isinstance(value, bool | int | float) or (array.ndim == 0 and same_kind)
         if array.shape != spec.shape or not (plain or array.dtype == spec.dtype):

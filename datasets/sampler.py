@@ -38,7 +38,7 @@ class Source:
     dataset: Dataset
     weight: float = 1.0
     select: Selection | None = None
-    may_be_empty: bool = False  # if so, nothing is drawn from it until it has episodes
+    may_be_empty: bool = False  # nothing is drawn from it while it has no episodes
 
     @classmethod
     def of(cls, value: object) -> Source:
@@ -178,9 +178,10 @@ class SequenceSampler:
             length: L, the rows of a window.
             seed: Batches of another seed are independent.
             uniform_over: Draw episodes with equal probability, or in proportion to their rows.
-            info: Keys of `info` that batches hold.
+            info: Keys of `info` to include in batches.
             memory: Bytes of decoded data to keep.
-            observations: If given, batches hold its observation keys, as it converts them.
+            observations: Selects and converts the observation keys of batches; None keeps them as
+                stored.
         """
         several = isinstance(sources, Sequence) and not isinstance(sources, str)
         values: Sequence[object] = sources if several else [sources]  # type: ignore[assignment]
@@ -246,7 +247,7 @@ class SequenceSampler:
         return _Snapshot(versions, tables, self._reader.open(entries, previous))
 
     def refresh(self) -> bool:
-        """Follow the datasets to their newest versions; returns whether any has a new one."""
+        """Move to the newest versions of the datasets; returns whether any has changed."""
         with self._refreshing:
             for source in self.sources:
                 source.dataset.refresh()
@@ -267,7 +268,7 @@ class SequenceSampler:
         datasets = [source.dataset for source in self.sources]
         weights = [source.weight for source in self.sources]
         while True:
-            snapshot = self._snapshot  # one for the whole batch, whatever refreshes meanwhile
+            snapshot = self._snapshot  # for the whole batch, even if another thread refreshes
             windows = draw_windows(
                 snapshot.tables,
                 weights,

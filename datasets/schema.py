@@ -13,7 +13,7 @@ from wmtk.errors import SchemaMismatchError, SpaceError
 from wmtk.reprs import brief
 from wmtk.spaces import ArraySpec, Kind, Structure, check_key
 
-# The one statement of the row alignment; only converters handle those of other libraries.
+# The definition of the row alignment; only converters handle those of other libraries.
 ALIGNMENT = (
     "An episode of T steps has T+1 rows. Row t holds observation o_t, the action that led to it, "
     "and the reward and the terminated and truncated flags received on arriving at it. "
@@ -193,7 +193,7 @@ def _without(structure: Any, keys: Container[str]) -> Any:
 
 
 def _leaves(structure: Any) -> Iterator[str]:
-    """The keys that a structure is made of; without recursion, however deep a file nests it."""
+    """The keys in a structure; iterative, as files may nest structures deeply."""
     nodes = [structure]
     while nodes:
         node = nodes.pop()
@@ -206,4 +206,4 @@ def _leaves(structure: Any) -> Iterator[str]:
         elif isinstance(node, dict) and isinstance(node.get("tuple"), list) and len(node) == 1:
             nodes += node["tuple"]
         else:
-            raise SpaceError(f"{node!r} is no structure of observations.", "Use Dict and Tuple.")
+            raise SpaceError(f"{node!r} is not a structure of observations.", "Use Dict and Tuple.")

@@ -48,12 +48,12 @@ def _compare(
     ours: Mapping[str, ArraySpec],
     theirs: Mapping[str, ArraySpec],
     names: str,
-    facts: Callable[[ArraySpec], tuple[Any, ...]],
+    properties: Callable[[ArraySpec], tuple[Any, ...]],
 ) -> None:
     lines = []
     for key, spec in ours.items():
         other = theirs.get(key)
-        if other is None or facts(spec) != facts(other):
+        if other is None or properties(spec) != properties(other):
             lines.append(f"  {key}: {spec} against {other or 'nothing'}")
     if lines:
         raise SchemaMismatchError(f"{names} do not fit together:\n" + "\n".join(lines), _HINT)

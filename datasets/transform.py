@@ -56,14 +56,14 @@ def merge(
         16
     """
     if not sources:
-        raise UsageError("There is nothing to merge.", "Name at least one dataset.")
+        raise UsageError("No dataset to merge.", "Pass at least one dataset.")
     with contextlib.ExitStack() as stack:
         opened = [open_source(source, stack) for source in sources]
         schema = opened[0].schema
         for other in opened[1:]:
             schema = _joint_schema(schema, other.schema, f"{opened[0].path} and {other.path}")
-        everything = [(dataset, dataset.episodes) for dataset in opened]
-        return write_new(everything, Path(target), schema, "merge", overwrite, progress)
+        selected = [(dataset, dataset.episodes) for dataset in opened]
+        return write_new(selected, Path(target), schema, "merge", overwrite, progress)
 
 
 def filter_episodes(
@@ -201,7 +201,7 @@ def staged(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
     if exists and not overwrite:
         raise DatasetError(f"{target} exists already.", "Choose another path.", target)
     if exists:
-        read_header(target)  # anything but a dataset is never replaced
+        read_header(target)  # raises unless it is a dataset: other files are never replaced
     with atomic.staged(target, replacing=exists) as path:
         yield path
 
@@ -219,7 +219,7 @@ def write_new(
 ) -> TransformReport:
     """Write episodes as a new dataset, with `change` applied; `env` describes their task."""
     total = sum(len(table) for _, table in selected)
-    everything = sum(len(dataset) for dataset, _ in selected)
+    available = sum(len(dataset) for dataset, _ in selected)
     headers = [dataset.header for dataset, _ in selected]
     attributes = {
         **_common([header["attributes"] for header in headers]),
@@ -227,8 +227,8 @@ def write_new(
         "sources": [_source(dataset, table) for dataset, table in selected],
     }
     with staged(target, overwrite=overwrite) as path:
-        same = _common([header["env"] for header in headers]) if env is None else env
-        with Dataset.create(path, schema, env=same, attributes=attributes) as new:
+        task = _common([header["env"] for header in headers]) if env is None else env
+        with Dataset.create(path, schema, env=task, attributes=attributes) as new:
             episodes = (change(e) for dataset, table in selected for e in _read(dataset, table))
             done = 0
             for batch in _batches(episodes, schema):
@@ -237,7 +237,7 @@ def write_new(
                 if progress:
                     progress(done, total)
             steps = new.num_steps
-    return TransformReport(target, total, steps, everything - total)
+    return TransformReport(target, total, steps, available - total)
 
 
 def _source(dataset: Dataset, table: EpisodeTable) -> dict[str, Any]:
@@ -331,7 +331,7 @@ def _joint_schema(one: Schema, other: Schema, what: str) -> Schema:
 
 
 def _wider(one: Bound, other: Bound, pick: Callable[[Any, Any], Any]) -> Bound:
-    """The bound that admits all values that either of the two admits; None is no bound."""
+    """The wider of two bounds; None is unbounded."""
     if one == other:
         return one
     if one is None or other is None:

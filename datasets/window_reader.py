@@ -20,7 +20,7 @@ from wmtk.datasets.storage.part_reader import PartReader
 from wmtk.observations import ObsCodec
 from wmtk.spaces import ArraySpec
 
-THREADS = 4  # that read one batch: they wait for the disk as often as they decode
+THREADS = 4  # that read one batch; they spend about half of the time waiting for the disk
 SMALL_ROW = 64  # bytes: arrays with such rows are read for a whole part at once
 
 
@@ -43,8 +43,8 @@ class OpenParts:
 class WindowReader:
     """Reads batches of windows; safe to use from several threads.
 
-    Decoded data is kept up to `memory` bytes: datasets that fit are served from memory as whole
-    arrays, larger ones by chunks that are decoded as needed.
+    Up to `memory` bytes of decoded data are cached: whole arrays if the dataset fits, otherwise
+    chunks, which are decoded as needed.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class WindowReader:
         memory: int,
         observations: ObsCodec | None = None,
     ) -> None:
-        """Read the arrays of `specs` in windows of `length` rows, as `observations` convert them.
+        """Read the arrays of `specs` in windows of `length` rows, converted by `observations`.
 
         `specs` declares the rows as they are stored, by path.
         """
@@ -167,7 +167,7 @@ class WindowReader:
         return blocks
 
     def _convert(self, path: str, rows: NDArray[Any]) -> NDArray[Any]:
-        """Rows of an array as batches hold them."""
+        """Convert stored rows of an array to those of batches."""
         if self._codec is None or path not in self._converted:
             return rows
         return self._codec.rows(self._converted[path], rows)

@@ -283,11 +283,11 @@ def tag(
 
 @app.command("takeover", rich_help_panel=MAINTAIN)
 def take_over(dataset: DatasetPath, yes: Yes = False, json: Json = False) -> None:
-    """Make a dataset writable that another machine holds.
+    """Make this machine the owner of a dataset on a network file system.
 
-    On a network file system, one machine at a time may write to a dataset, and releases it when
-    its last writer ends. If that machine crashed, this command releases the dataset. A writer that
-    still runs there is refused from its next commit on; its earlier commits are kept.
+    On a network file system, one machine at a time owns a dataset and may write to it, until its
+    last writer ends. If that machine crashed, this command makes the dataset writable again. Later
+    commits of a writer that still runs there fail; its earlier commits are kept.
 
     \b
     Example:
@@ -298,18 +298,18 @@ def take_over(dataset: DatasetPath, yes: Yes = False, json: Json = False) -> Non
 
     root = atomic.absolute_path(dataset)
     read_header(root)  # raises if it is not a dataset
-    owner, holder = None, ""
+    owner, owner_text = None, ""
     try:
         owner = hosts.owner_of(root)
         if owner is not None:
-            holder = f"{owner.host} (process {owner.process}, since {owner.since})"
+            owner_text = f"{owner.host} (process {owner.process}, since {owner.since})"
     except CorruptDatasetError:
-        holder = "an unreadable record"
+        owner_text = "an unreadable record"
     result: dict[str, Any] = {"path": root, "from": owner.host if owner else None}
-    if not holder or (owner is not None and owner.boot == hosts.this_host().boot):
-        emit_text(result, f"{dataset} is not held by another machine.", json=json)
+    if not owner_text or (owner is not None and owner.boot == hosts.this_host().boot):
+        emit_text(result, f"{dataset} is not owned by another machine.", json=json)
         return
-    confirm(f"{dataset} is held by {holder}. Has its writer ended?", yes=yes)
+    confirm(f"{dataset} is owned by {owner_text}. Has its writer ended?", yes=yes)
     hosts.take_over(root)
     emit_text(result, f"{dataset} is writable from this machine.", json=json)
 

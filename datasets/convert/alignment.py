@@ -28,16 +28,16 @@ FINAL_OBSERVATION = "final_observation"  # the flag in Provenance.extra
 REPEATED, DROPPED = "missing, repeated", "missing, last step dropped"
 
 
-def arriving(taken: Rows) -> Rows:
-    """Values at or after o_t (T, …) to values on arriving at o_t (T+1, …)."""
-    rows = np.zeros((len(taken) + 1, *taken.shape[1:]), taken.dtype)
-    rows[1:] = taken
+def arriving(values: Rows) -> Rows:
+    """Move the value of step t to row t+1, after a zero row: (T, …) to (T+1, …)."""
+    rows = np.zeros((len(values) + 1, *values.shape[1:]), values.dtype)
+    rows[1:] = values
     return rows
 
 
-def departing(arrived: Rows) -> Rows:
+def departing(rows: Rows) -> Rows:
     """The inverse of `arriving`: (T+1, …) to (T, …)."""
-    return arrived[1:]
+    return rows[1:]
 
 
 def with_final(rows: Rows, final: Rows | None) -> Rows:

@@ -37,37 +37,37 @@ class EpisodeRecords:
     lengths: list[int] = field(default_factory=list)
     seeds: list[int | None] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)  # 1 terminated, 2 truncated, 3 both, 0 neither
-    makers: list[dict[str, Any]] = field(default_factory=list)
-    made_by: list[int] = field(default_factory=list)  # index into makers
+    provenances: list[dict[str, Any]] = field(default_factory=list)  # each different one
+    provenance_of: list[int] = field(default_factory=list)  # index into them
     _index: dict[str, int] = field(default_factory=dict, repr=False)
 
     def add(self, episode: Episode) -> None:
-        maker = episode.provenance.to_json()
-        text = json.dumps(maker, sort_keys=True)
+        provenance = episode.provenance.to_json()
+        text = json.dumps(provenance, sort_keys=True)
         if text not in self._index:
-            self._index[text] = len(self.makers)
-            self.makers.append(maker)
+            self._index[text] = len(self.provenances)
+            self.provenances.append(provenance)
         self.lengths.append(episode.length)
         self.seeds.append(episode.seed)
         self.ends.append(episode.terminated + 2 * episode.truncated)
-        self.made_by.append(self._index[text])
+        self.provenance_of.append(self._index[text])
 
     def to_json(self) -> dict[str, Any]:
         return {
             "lengths": self.lengths,
             "seeds": self.seeds,
             "ends": self.ends,
-            "makers": self.makers,
-            "made_by": self.made_by,
+            "makers": self.provenances,
+            "made_by": self.provenance_of,
         }
 
     def fits(self, lengths: Sequence[int]) -> bool:
-        counts = {len(self.seeds), len(self.ends), len(self.made_by), len(self.lengths)}
-        in_range = all(0 <= number < len(self.makers) for number in self.made_by)
+        counts = {len(self.seeds), len(self.ends), len(self.provenance_of), len(self.lengths)}
+        in_range = all(0 <= number < len(self.provenances) for number in self.provenance_of)
         return counts == {len(lengths)} and in_range and self.lengths == list(lengths)
 
     def provenance(self, number: int) -> Provenance:
-        return Provenance.from_json(self.makers[self.made_by[number]])
+        return Provenance.from_json(self.provenances[self.provenance_of[number]])
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ class RecordsDocument(ForeignDocument):
             lengths=list(self.lengths),
             seeds=list(self.seeds),
             ends=list(self.ends),
-            makers=[maker.model_dump() for maker in self.makers],
-            made_by=list(self.made_by),
+            provenances=[record.model_dump() for record in self.makers],
+            provenance_of=list(self.made_by),
         )
 
 

@@ -1,7 +1,7 @@
 """`repair`: isolate the damage in a dataset and keep every episode that is whole.
 
-Nothing that may still be of use is deleted: damaged files are moved to `quarantine/`. Every step
-leaves a dataset that another repair can go on with, so that a repair may be killed at any time.
+Damaged files are moved to `quarantine/`, not deleted. A repair may be killed at any time: after
+each step, another repair can continue.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from wmtk.errors import (
     SchemaMismatchError,
 )
 
-_FLAGS = ("terminated", "truncated")  # the commit log has them too
+_FLAGS = ("terminated", "truncated")  # stored in the commit log as well
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def repair(
 
 @contextlib.contextmanager
 def _locked(root: Path, dry_run: bool) -> Iterator[None]:
-    """Hold the writers' lock exclusively; a dry run on a read-only copy may have none."""
+    """Hold the writers' lock exclusively, except in a dry run on a copy without `tmp/`."""
     if not looks_like_dataset(root):
         load_header(root)  # which raises unless the folder holds a dataset
     for folder in (root / name for name in ("tmp", "trash", "tags", QUARANTINE)):
@@ -151,7 +151,7 @@ def _locked(root: Path, dry_run: bool) -> Iterator[None]:
 
 
 class _Repair:
-    """The steps of a repair, in order; each uses what those before it determined."""
+    """The steps of a repair, in order; each depends on the results of the earlier ones."""
 
     schema: Schema
     state: DatasetState
@@ -164,7 +164,7 @@ class _Repair:
         self.actions: list[RepairAction] = []
         self.missing: list[range] = []  # episode numbers that lost records assigned
         self.known: frozenset[str] = frozenset()  # ids of episodes that were ever committed
-        self.replaced: set[str] = set()  # parts that went into the quarantine, or would go
+        self.replaced: set[str] = set()  # parts that are, or in a dry run would be, quarantined
         self.tag_was_lost = False
 
     def act(
@@ -212,7 +212,7 @@ class _Repair:
         except FormatVersionError:
             raise
         except (CorruptDatasetError, NotADatasetError, OSError):
-            header = _borrowed_header(self.root, header_from)
+            header = _header_of(self.root, header_from)
             what = f"use the header of {header_from}"
         else:
             if is_zarr_node(path, "group"):
@@ -274,7 +274,7 @@ class _Repair:
     # --- parts that no version names ---
 
     def restore_from_trash(self) -> None:
-        """Move parts back that a killed deletion has taken but the log or a tag still names."""
+        """Restore parts in the trash that the log or a tag still names."""
         named = named_parts(self.state, self.tags)
         for name in part_folders(self.root / "trash"):
             path, target = self.root / "trash" / name, self.root / "parts" / name
@@ -375,7 +375,7 @@ class _Repair:
         self.set_aside(folder, folder.name)
 
     def _exchange(self, entry: PartEntry, new: PartEntry | None) -> None:
-        """Name a new part, or none, in the log and the tags in the place of a damaged one."""
+        """Replace a damaged part in the log and in tags by a new one, or remove it."""
         if entry.part in self.state.live:
             self.commit([new] if new else [], [entry.part])
         for tag in list(self.tags.values()):
@@ -396,7 +396,7 @@ class _Repair:
 
     def clean_up(self) -> None:
         for path in [*dead_staging(self.root), *staging_files(self.root)]:
-            self.act(path, "delete what a killed writer left", atomic.remove_tree, path)
+            self.act(path, "delete the files of a killed writer", atomic.remove_tree, path)
         named = named_parts(self.state, self.tags).keys()
         removed = sorted(self.state.removed - named - self.replaced)
         paths = [path for name in removed if (path := self.root / "parts" / name).exists()]
@@ -450,14 +450,14 @@ def _same_episodes(parts: Sequence[PartEntry], entry: PartEntry) -> list[PartEnt
 # --- the header -------------------------------------------------------------------------------
 
 
-def _borrowed_header(root: Path, other: Path | None) -> dict[str, Any]:
+def _header_of(root: Path, other: Path | None) -> dict[str, Any]:
     """The header of a dataset of the same task, with a new id."""
     if other is None:
         path = root / "zarr.json"
         raise CorruptDatasetError(
             f"{path} is damaged. Only this file holds the spaces, their bounds and the task.",
-            "Copy it from a backup. Or use the header of a dataset of the same task (an empty one "
-            f"will do): wmtk data repair {shlex.quote(str(root))} --header-from OTHER",
+            "Copy it from a backup. Or use the header of a dataset of the same task (it may "
+            f"be empty): wmtk data repair {shlex.quote(str(root))} --header-from OTHER",
             path,
         )
     header = read_header(other)
@@ -465,7 +465,7 @@ def _borrowed_header(root: Path, other: Path | None) -> dict[str, Any]:
     return {
         **header,
         "id": uuid.uuid4().hex,
-        "capacity": None,  # that of another dataset might evict episodes
+        "capacity": None,  # the other dataset's capacity might evict episodes
         "attributes": {"repair": f"header of dataset {header['id']}"},
     }
 

@@ -260,13 +260,13 @@ def marker_problems(root: Path, schema: Schema | None, parts: set[str]) -> Itera
     for path, metadata in markers(root, schema, parts).items():
         if not is_zarr_node(path, metadata["node_type"]):
             what = "is missing or altered, so that zarr-python cannot list the dataset"
-            # Writers create these three again: copies may leave out empty folders.
+            # Writers create these three if missing: copies may omit empty folders.
             optional = path.parent.name in {"tmp", "trash", "tags"}
             yield Problem("warning" if optional else "error", path, what, _FIX_MARKER)
 
 
 def markers(root: Path, schema: Schema | None, parts: set[str]) -> dict[Path, dict[str, Any]]:
-    """Every such file that a dataset with these parts has, with its content."""
+    """The path and content of each such file of a dataset with these parts."""
     names = ["parts", *[name for name in (*FOLDERS, QUARANTINE) if (root / name).is_dir()]]
     files = {root / name / "zarr.json": folder_metadata(name) for name in names}
     for part in sorted(parts) if schema else ():
@@ -313,7 +313,7 @@ def dead_staging(root: Path) -> list[Path]:
 
 
 def _leftovers(root: Path, state: DatasetState, tags: dict[str, Tag]) -> list[Problem]:
-    """What killed writers left: staging files, removed parts, parts without a commit."""
+    """Files of killed writers: staging files, removed parts, parts without a commit."""
     what = "is incomplete: its writer was killed"
     left = [*dead_staging(root), *staging_files(root)]
     problems = [Problem("warning", path, what, _HARMLESS) for path in left]
@@ -335,7 +335,7 @@ def _leftovers(root: Path, state: DatasetState, tags: dict[str, Tag]) -> list[Pr
             what = f"belongs to a later version than the log's last, {state.version}"
             problems.append(Problem("error", path, what, _FIX_ORPHAN))
         elif path.exists():
-            what = "is in no version: its writer was killed before the commit, or is at work"
+            what = "is in no version: its writer was killed before the commit, or is still writing"
             problems.append(Problem("warning", path, what, _FIX_ORPHAN))
     return problems
 

@@ -270,7 +270,7 @@ def staged(target: Path, *, replacing: bool = False) -> Iterator[Path]:
 
 
 def timestamp() -> str:
-    """The current time in UTC as ISO 8601, for display only: nothing is ordered by clocks."""
+    """The current time in UTC as ISO 8601, for display only."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
@@ -373,7 +373,7 @@ def read_blocks(path: Path, *, limit: int) -> Iterator[bytes]:
     descriptor = open_regular(path)
     try:
         size = os.fstat(descriptor).st_size
-        if size <= limit:  # compared before anything is read: a sparse file may claim gigabytes
+        if size <= limit:  # compared before reading: a sparse file may declare gigabytes
             size = 0
             while size <= limit and (block := os.read(descriptor, 2**20)):
                 size += len(block)

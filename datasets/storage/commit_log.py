@@ -117,7 +117,9 @@ class CommitLog:
         for version in sorted({*records, *snapshots}):
             if version > state.version:
                 break
-            with contextlib.suppress(FileNotFoundError, CorruptDatasetError):  # not read otherwise
+            with contextlib.suppress(
+                FileNotFoundError, CorruptDatasetError
+            ):  # not needed by `state`
                 if version in snapshots:
                     before = self._load_snapshot(version)
                     named |= dict.fromkeys(before.live, self.snapshot_path(version))

@@ -105,7 +105,7 @@ class LogRecord(Document):
                 return "the part that is cut is not the oldest"
             left, whole = _joined(self.add), _joined(oldest)
             if left[0] <= whole[0] or left != _without(whole, left[0] - whole[0]):
-                return "the part that is cut does not hold the last of the same episodes"
+                return "the part that is cut does not contain the last of the same episodes"
         if self.why == "compact":
             sources = [entry for entry in state.parts if entry.part in removed]
             if len(self.add) != 1 or len(sources) < max(1, len(removed)):
@@ -124,7 +124,7 @@ def _joined(entries: Sequence[PartEntry]) -> tuple[Any, ...]:
 
 
 def _without(joined: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """The same without the first `count` episodes."""
+    """The result of `_joined` without the first `count` episodes."""
     first, *columns = joined
     return first + count, *[column[count:] for column in columns]
 
@@ -142,7 +142,7 @@ class Snapshot(Document):
     def _check_consistency(self) -> Self:
         require_consistent(self.parts, self.totals, self.next_episode)
         if not frozenset(self.removed).isdisjoint(entry.part for entry in self.parts):
-            raise ValueError("a part is both there and removed")
+            raise ValueError("a part is both live and removed")
         return self
 
     @classmethod

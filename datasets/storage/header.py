@@ -66,7 +66,7 @@ def write_header(
 
 
 def make_folders(root: Path) -> None:
-    """Create the missing folders of a dataset; copies may leave out empty ones."""
+    """Create the missing folders of a dataset; copies may omit empty ones."""
     for name in ("parts", *FOLDERS):
         make_folder(root, name)
 
@@ -86,7 +86,7 @@ def folder_metadata(name: str) -> dict[str, Any]:
 
 
 def is_vacant(root: Path) -> bool:
-    """Whether a dataset can be created here: nothing exists, or a killed creation's files."""
+    """Whether a dataset can be created here: only files of an interrupted creation may exist."""
     if not root.is_dir():
         return not root.exists()
     for path in root.iterdir():
@@ -141,7 +141,7 @@ def read_header(root: Path) -> dict[str, Any]:
     header = load_header(root)
     for name in ("parts", *FOLDERS):
         folder = root / name
-        required = name in {"parts", "log"}  # a copy may have left out empty ones
+        required = name in {"parts", "log"}  # copies may omit empty folders
         if folder.is_symlink() or ((folder.exists() or required) and not folder.is_dir()):
             raise CorruptDatasetError(
                 f"{folder} is missing or not a folder.",
@@ -152,7 +152,7 @@ def read_header(root: Path) -> dict[str, Any]:
 
 
 def load_header(root: Path) -> dict[str, Any]:
-    """The header from the root's zarr.json, whatever the state of the rest of the dataset."""
+    """The header from the root's zarr.json; other files of the dataset are not checked."""
     path = root / "zarr.json"
     hint = "Pass the path of a dataset folder; `wmtk data list` lists those below a folder."
     if (root / "run.json").is_file():

@@ -147,13 +147,13 @@ def lock_for_writing(root: Path, stack: contextlib.ExitStack, *, alone: bool = F
 def open_for_writing_error(root: Path) -> DatasetError:
     return DatasetError(
         f"{root} is open for writing in another process.",
-        "Stop what collects into it, then repair it.",
+        "Stop that process, then repair the dataset.",
         root,
     )
 
 
 def require_ownership(root: Path) -> None:
-    """Raise OtherHostError if another machine has taken the dataset over."""
+    """Raise OtherHostError unless this machine owns the dataset."""
     if network_name(root) is None:
         return
     owner = owner_of(root)

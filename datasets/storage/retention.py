@@ -74,12 +74,12 @@ def episodes_with_steps(entry: PartEntry, steps: int) -> int:
 
 
 def parts_to_evict(
-    state: DatasetState, capacity: int | None, grain: int = 1, incoming: int = 0
+    state: DatasetState, capacity: int | None, part_steps: int = 1, incoming: int = 0
 ) -> tuple[str, ...]:
     """The oldest parts to remove so that `incoming` more steps fit into `capacity`.
 
     The newest part always stays: an episode longer than the capacity is kept whole. Parts of more
-    than twice `grain` steps are not removed if some of their episodes fit: they are cut instead.
+    than 2 × `part_steps` steps are cut instead of removed if some of their episodes fit.
     """
     if capacity is None:
         return ()
@@ -88,7 +88,7 @@ def parts_to_evict(
     candidates = state.parts if incoming else state.parts[:-1]
     for entry in candidates:
         if excess <= 0 or (
-            entry.steps > 2 * grain and episodes_with_steps(entry, excess) < len(entry.ids)
+            entry.steps > 2 * part_steps and episodes_with_steps(entry, excess) < len(entry.ids)
         ):
             break
         evicted.append(entry.part)
@@ -170,7 +170,7 @@ def read_tags(root: Path) -> Iterator[Tag]:
 
 @contextlib.contextmanager
 def _tags_locked(root: Path) -> Iterator[None]:
-    """Exclude other processes that write tags or delete parts without one."""
+    """Exclude other processes that write tags or delete untagged parts."""
     (root / "tags").mkdir(exist_ok=True)
     with atomic.FolderLock(root / "tags", exclusive=True, wait=True):
         yield
@@ -182,8 +182,8 @@ def _tags_locked(root: Path) -> Iterator[None]:
 def collect_garbage(root: Path, state: DatasetState) -> int:
     """Delete the files of removed parts that no tag names; returns the bytes freed.
 
-    A part is first moved to `trash` in one step, while no tag can be written. A tag that is
-    written later finds the part missing.
+    A part is first moved to `trash` in one step, while no tag can be written. Writing a tag of it
+    later raises EvictedError.
     """
     removed = [name for name in state.removed if (root / "parts" / name).exists()]
     trash = root / "trash"
@@ -211,8 +211,8 @@ def clean_staging(root: Path) -> int:
         if not hosts.may_clean(staging):
             continue
         try:
-            with atomic.FolderLock(staging, exclusive=True) as dead:
-                if dead:
+            with atomic.FolderLock(staging, exclusive=True) as granted:
+                if granted:
                     atomic.remove_tree(staging)
                     removed += 1
         except FileNotFoundError:

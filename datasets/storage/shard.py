@@ -56,10 +56,10 @@ _CRC = struct.Struct("<I")
 def chunk_rows(spec: ArraySpec, rows: int) -> int:
     """Rows per chunk: 64 of a small image, more of small rows, fewer of huge ones."""
     if spec.row_bytes * CHUNK_ROWS > 16 * CHUNK_BYTES:
-        wanted = max(1, 16 * CHUNK_BYTES // spec.row_bytes)
+        size = max(1, 16 * CHUNK_BYTES // spec.row_bytes)
     else:
-        wanted = max(CHUNK_ROWS, CHUNK_BYTES // spec.row_bytes)
-    return min(wanted, rows)
+        size = max(CHUNK_ROWS, CHUNK_BYTES // spec.row_bytes)
+    return min(size, rows)
 
 
 def data_file(spec: ArraySpec) -> str:
@@ -357,9 +357,10 @@ def intact_chunks(
 
 
 def _spans(data: bytes, count: int) -> list[tuple[int, int]]:
-    """Where the chunks of a shard begin and end.
+    """The byte ranges of the chunks of a shard.
 
-    If the index is damaged: up to the first damaged chunk, from the checksum that ends each chunk.
+    If the index is damaged, they are determined from the checksum at the end of each chunk, up to
+    the first damaged chunk.
     """
     length = 16 * count + _CRC.size
     if len(data) >= length and _is_intact(data[-length:]):
@@ -368,9 +369,8 @@ def _spans(data: bytes, count: int) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     start = 0
     while len(spans) < count:
-        ends: list[
-            int
-        ] = []  # a chunk ends where the next zstd frame begins, the last one before the index
+        # A chunk ends where the next zstd frame begins, the last one before the index.
+        ends: list[int] = []
         while (position := data.find(ZSTD_MAGIC, (ends or [start])[-1] + 1)) >= 0:
             ends.append(position)
         ends = ends or list(range(max(start + 1, len(data) - length), len(data) + 1))

@@ -43,7 +43,7 @@ def overview(entry: DataEntry) -> dict[str, Any]:
         "lengths": None if summary.lengths is None else vars(summary.lengths),
         "ends": summary.ends,
         "arrays": [{"path": a.path, "space": a.space} for a in summary.arrays],
-        "makers": [
+        "provenance": [
             {"policy": m.policy, "env": m.env_id, "code": m.code_version, "episodes": m.episodes}
             for m in summary.provenance
         ],

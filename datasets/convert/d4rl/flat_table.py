@@ -140,14 +140,14 @@ class FlatTable:
         """The last row of each info per episode, if wmtk wrote the file."""
         group = self._metadata()
         inside = None if group is None else hdf5.child(group, FINAL_INFOS, self.path)
-        found = {} if inside is None else dict(hdf5.leaves(inside, self.path))
+        finals = {} if inside is None else dict(hdf5.leaves(inside, self.path))
         shapes = {key: (count, *node.shape[1:]) for key, node in self.infos.items()}
-        fit = {key: node.shape for key, node in found.items()} == shapes
-        return found if fit else {}
+        fit = {key: node.shape for key, node in finals.items()} == shapes
+        return finals if fit else {}
 
     def metadata(self) -> dict[str, Any]:
         """Metadata and attributes of the file, which an export writes back."""
-        kept: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
         group = self._metadata()
         for key, node in [] if group is None else hdf5.leaves(group, self.path):
             if key == KEY or key.startswith(f"{FINAL_INFOS}/"):
@@ -155,9 +155,9 @@ class FlatTable:
             if node.size is None or node.size > 4096 or node.dtype.kind not in "biufSO":
                 self.losses.note(f"metadata/{key} is not a short text or number: not imported.")
             else:
-                kept[key] = plain(node[()])
-        own = {str(name): plain(value) for name, value in self.file.attrs.items()}
-        return {"metadata": kept, "attributes": own}
+                metadata[key] = plain(node[()])
+        attributes = {str(name): plain(value) for name, value in self.file.attrs.items()}
+        return {"metadata": metadata, "attributes": attributes}
 
     def gaps(self) -> NDArray[np.bool_]:
         """Flags (rows,) of steps whose next_observations differ from the next row."""

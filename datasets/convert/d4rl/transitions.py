@@ -74,8 +74,8 @@ def _open(path: Path, file: Any, limit: int | None, choice: FinalObservation) ->
     spans = list(_spans(table, limit))
     lengths = [stop - start for start, stop, _, _ in spans]
     schema = table.schema()
-    only = next(iter(schema.obs))
-    rename = (lambda _: only) if "" in table.obs else str  # a single array has no key
+    key = next(iter(schema.obs))
+    rename = (lambda _: key) if "" in table.obs else str  # a single array has no key
     sidecar = Sidecar.matching(table.description(), path, losses, lengths, schema, rename)
     if sidecar is None:
         table.note_inferred()

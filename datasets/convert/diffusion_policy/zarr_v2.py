@@ -1,11 +1,10 @@
 """Read and write arrays of zarr v2 with zarr-python.
 
 For untrusted arrays, zarr-python reads from a store that checks the metadata and unpacks the
-chunks itself, so that zarr sees an uncompressed array of known size. zarr alone looks up any codec
-that the metadata names, and its codecs unpack without a limit: reading a chunk that is declared as
-90 bytes, but holds 261 kB of zlib data, took 512 MiB of memory before the size was found to be
-wrong. Here only the codecs of `DECODERS` are used, and no chunk unpacks to more than its declared
-size.
+chunks itself, so that zarr reads an uncompressed array of known size. On its own, zarr loads any
+codec that the metadata names, and its codecs unpack without a limit: a chunk of 90 declared bytes
+with 261 kB of zlib data took 512 MiB of memory before the size was compared. Here only the codecs
+of `DECODERS` are used, and no chunk unpacks to more than its declared size.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class ZarrV2Array(ForeignDocument):
         return self.compressor.id if self.compressor else None
 
     def check(self, path: Path) -> np.dtype[Any]:
-        """The dtype, once codec, dtype and chunks are known to be readable."""
+        """The dtype; raises ConversionError unless codec, dtype and chunks are supported."""
         try:
             dtype = np.dtype(self.dtype)
         except (TypeError, ValueError, SyntaxError) as error:

@@ -85,12 +85,12 @@ def read(path: Path) -> Iterator[ImportSource]:
         )
     obs_space = parse_space(metadata["observation_space"], folder)
     action_space = parse_space(metadata["action_space"], folder)
-    counted = MinariMetadata.read(metadata, folder / METADATA, "It is damaged: copy it again.")
+    counts = MinariMetadata.read(metadata, folder / METADATA, "It is damaged: copy it again.")
     main = folder / MAIN_FILE
     with hdf5.open_hdf5(main) as file:
         losses = Losses()
         with hdf5.guarded(main):
-            scan = ArrayScan(main, file, counted.total_episodes, obs_space, action_space, losses)
+            scan = ArrayScan(main, file, counts.total_episodes, obs_space, action_space, losses)
         schema, spec = scan.schema, env_spec(metadata)
         env = {}
         if spec:
@@ -104,11 +104,11 @@ def read(path: Path) -> Iterator[ImportSource]:
                 schema, env, attributes = sidecar.schema, sidecar.env, sidecar.attributes
             else:
                 losses.note(MISMATCH)
-        episodes = _episodes(scan, schema, _maker(metadata, spec), losses)
+        episodes = _episodes(scan, schema, _provenance(metadata, spec), losses)
         yield ImportSource(schema, len(scan.numbers), episodes, losses, env, attributes)
 
 
-def _maker(metadata: dict[str, Any], spec: dict[str, Any]) -> Provenance:
+def _provenance(metadata: dict[str, Any], spec: dict[str, Any]) -> Provenance:
     """The provenance of all episodes in Minari's metadata."""
     return Provenance(
         env_id=spec.get("id", ""),
@@ -119,18 +119,18 @@ def _maker(metadata: dict[str, Any], spec: dict[str, Any]) -> Provenance:
 
 
 def _episodes(
-    scan: ArrayScan, schema: Schema, maker: Provenance, losses: Losses
+    scan: ArrayScan, schema: Schema, common: Provenance, losses: Losses
 ) -> Iterator[Episode]:
     for number in scan.numbers:
         with hdf5.guarded(scan.path):
-            episode = _episode(scan, scan.group(number), schema, maker, losses)
+            episode = _episode(scan, scan.group(number), schema, common, losses)
         yield episode
 
 
 def _episode(
-    scan: ArrayScan, group: Any, schema: Schema, maker: Provenance, losses: Losses
+    scan: ArrayScan, group: Any, schema: Schema, common: Provenance, losses: Losses
 ) -> Episode:
-    seed, provenance = _origin(dict(group.attrs), maker, scan.path)
+    seed, provenance = _origin(dict(group.attrs), common, scan.path)
     flags = {}
     for name in ("terminations", "truncations"):
         node = hdf5.array(group, name, scan.path)
@@ -172,7 +172,7 @@ def _info(scan: ArrayScan, group: Any, key: str, schema: Schema, losses: Losses)
 
 
 def _origin(
-    attributes: dict[str, Any], maker: Provenance, path: Path
+    attributes: dict[str, Any], common: Provenance, path: Path
 ) -> tuple[int | None, Provenance]:
     """Seed and provenance, from the record of wmtk or from Minari's attributes."""
     if EPISODE_KEY in attributes:
@@ -182,4 +182,4 @@ def _origin(
     other = {str(k): plain(v) for k, v in attributes.items() if k not in _OWN_ATTRIBUTES}
     seed = attributes.get("seed")
     extra = {"minari": other} if other else {}
-    return None if seed is None else int(seed), Provenance(**{**vars(maker), "extra": extra})
+    return None if seed is None else int(seed), Provenance(**{**vars(common), "extra": extra})

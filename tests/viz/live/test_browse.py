@@ -77,4 +77,4 @@ def test_a_dataset_is_summed_up(entry) -> None:
     found = browse.overview(entry)
     assert found["episodes"] == 6
     assert found["task"] == "wmtk/Catch-v0"
-    assert found["makers"][0]["policy"] == "random"
+    assert found["provenance"][0]["policy"] == "random"

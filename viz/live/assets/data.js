@@ -54,7 +54,7 @@ export class Browser {
     this.data = id;
     if (changed) this.offset = 0;
     const about = await get(`data/${id}`);
-    const policies = about.makers.map((maker) => `${maker.policy || "unknown"} (${maker.episodes})`).join(", ");
+    const policies = about.provenance.map((group) => `${group.policy || "unknown"} (${group.episodes})`).join(", ");
     const returns = about.returns ? `, return ${number(about.returns.mean, 2)} ± ${number(about.returns.std, 2)}` : "";
     setText($("overview"), `${about.task}: ${about.episodes} episodes, ${about.steps.toLocaleString("en")} steps${returns}. Policies: ${policies || "–"}. Version ${about.version}.`);
     const runs = this.hello.runs.filter((run) => run.fits.includes(id));
