@@ -67,7 +67,7 @@ def file_fields(opened: ModelWindows, written: Written, seed: int) -> dict[str, 
 
 
 def output_path(out: str | Path | None, endings: Sequence[str] = ENDINGS) -> Path | None:
-    """`out` as a path, checked before the computation: its ending, and that it is writable."""
+    """`out` as a path; raises, before the computation, unless its ending and folder are usable."""
     if out is None:
         return None
     require_ending(Path(out), endings)
@@ -75,7 +75,7 @@ def output_path(out: str | Path | None, endings: Sequence[str] = ENDINGS) -> Pat
 
 
 def chart_path(out: str | Path | None, *, or_video: bool = False) -> Path | None:
-    """The same for a chart: an image of matplotlib's formats, or a video."""
+    """`output_path` for a chart: the endings of matplotlib's formats, or also those of videos."""
     if out is None:
         return None
     from wmtk.viz.plots.figures import FIGURE_ENDINGS

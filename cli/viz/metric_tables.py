@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from wmtk.cli.common.console import human_count
 from wmtk.cli.common.verdict_text import verdict_text
 from wmtk.viz.evaluation.interval_text import (
     RETURN_COLUMNS,
@@ -125,7 +126,7 @@ def _reward_rows(quality: RewardQuality) -> Iterator[tuple[str, str]]:
         yield f"rewards {name}, average precision", precise
         yield f"  within {events.tolerance if events else 1} step", near
         yield "  base rate", base
-        yield "  size of predictions, 1 fits", size
+        yield "  size of predictions, ideally 1", size
 
 
 def _end_rows(quality: EndingQuality) -> Iterator[tuple[str, str]]:
@@ -146,7 +147,7 @@ def _end_rows(quality: EndingQuality) -> Iterator[tuple[str, str]]:
 def _states(metrics: ModelMetrics) -> Table:
     """KL, entropies and use of the codes."""
     table = _table("latents", "")
-    table.add_row("KL, nats a step", format_interval(metrics.kl))
+    table.add_row("KL, nats per step", format_interval(metrics.kl))
     table.add_row("entropy of the posterior", format_interval(metrics.entropy_posterior))
     table.add_row("entropy of the prior", format_interval(metrics.entropy_prior))
     codes = metrics.codes
@@ -207,7 +208,8 @@ def _explanations(result: Evaluation) -> Iterator[Text]:
         )
     yield Text(
         f"{metrics.samples} futures with {metrics.latents} latents; ± is half of the "
-        f"{metrics.confidence:.0%} interval, a bootstrap over {metrics.episodes} episodes with "
+        f"{metrics.confidence:.0%} interval, a bootstrap over "
+        f"{human_count(metrics.episodes, 'episode')} with "
         f"{metrics.resamples:,} resamples, seed {result.seed}",
         style="dim",
     )

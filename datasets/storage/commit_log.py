@@ -117,9 +117,8 @@ class CommitLog:
         for version in sorted({*records, *snapshots}):
             if version > state.version:
                 break
-            with contextlib.suppress(
-                FileNotFoundError, CorruptDatasetError
-            ):  # not needed by `state`
+            # Deleted or damaged files are ignored: `state` does not depend on them.
+            with contextlib.suppress(FileNotFoundError, CorruptDatasetError):
                 if version in snapshots:
                     before = self._load_snapshot(version)
                     named |= dict.fromkeys(before.live, self.snapshot_path(version))

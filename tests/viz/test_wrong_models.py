@@ -277,15 +277,19 @@ def test_a_right_model_is_found_right(right: ModelMetrics) -> None:
         ),
         (
             rewarding(lambda true: 0 * true)(),
-            [*returns("too low and unrelated"), BAD_REWARD, "! Where rewards occur, 0 times"],
+            [
+                *returns("too low and unrelated"),
+                BAD_REWARD,
+                "! Where rewards occur, predictions are 0 times",
+            ],
         ),
         (
             rewarding(lambda true: 0.1 * true)(),
-            [*returns("too low:"), "! Where rewards occur, 0.1 times their size is predicted"],
+            [*returns("too low:"), "! Where rewards occur, predictions are 0.1 times their size"],
         ),
         (
             rewarding(lambda true: 5 * true)(),
-            [*returns("too high:"), "! Where rewards occur, 5 times their size is predicted"],
+            [*returns("too high:"), "! Where rewards occur, predictions are 5 times their size"],
         ),
         (
             rewarding(lambda true: true + 0.4)(),

@@ -58,7 +58,7 @@ def _event_findings(
     size = float(first.size.value)
     if not SIZES[0] <= size <= SIZES[1]:
         surely = first.size.high < SIZES[0] or first.size.low > SIZES[1]
-        text = f"Where {what} occur, {size:.2g} times their size is predicted."
+        text = f"Where {what} occur, predictions are {size:.2g} times their size."
         grade = Grade.BAD if surely and first.count >= FEW_EVENTS else Grade.DOUBTFUL
         yield Finding(text, grade, f"{what} are {size:.2g} times their size")
 
@@ -241,7 +241,7 @@ def _bias_words(quality: ReturnQuality) -> list[str]:
     if grade == Grade.GOOD:
         return []
     if not least:
-        return ["uncertain on average"]
+        return ["of uncertain bias"]
     side = "high" if quality.bias.value > 0 else "low"
     return [f"too {side}" if grade == Grade.BAD else f"somewhat too {side}"]
 

@@ -23,7 +23,7 @@ from wmtk.viz.metrics import (
     usable_horizon,
 )
 
-MOSTLY = 0.5  # the least explained share of what varies at which predictions are reliable
+MOSTLY = 0.5  # share of the variance that reliable predictions explain at least
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class ObsQuality:
     spread_skill: Estimate
     actions: Estimate
     actions_overall: Estimate  # a scalar, over all steps
-    above_copy: Usable  # steps at which `skill` is surely above 0
-    above_average: Usable  # steps at which `informed` is surely above 0
-    reliable: Usable  # steps at which `informed` is surely above MOSTLY
+    above_copy: Usable  # steps at which the interval of `skill` is above 0
+    above_average: Usable  # steps at which the interval of `informed` is above 0
+    reliable: Usable  # steps at which the interval of `informed` is above MOSTLY
 
 
 def obs_quality(key: str, data: Measurements, bootstrap: Bootstrap) -> ObsQuality:

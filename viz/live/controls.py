@@ -96,14 +96,14 @@ class Controls:
                 "keys": {code: part for part in sorted(used) for code in _codes(part)},
             }
         low, high = self.reach()
-        shown = min(self.spec.numbers, MOST_LEVERS)
+        count = min(self.spec.numbers, MOST_LEVERS)
         return {
             "kind": "levers",
             "levers": [
-                {"label": f"action {i}", "low": low[i], "high": high[i]} for i in range(shown)
+                {"label": f"action {i}", "low": low[i], "high": high[i]} for i in range(count)
             ],
             "whole": not self.spec.dtype.startswith("float"),
-            "hidden": self.spec.numbers - shown,
+            "hidden": self.spec.numbers - count,
         }
 
 

@@ -25,7 +25,7 @@ SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # the ticks of the color scale
 DEAD_COLOR, LIGHT_COLOR, DARK_COLOR = (
     "#{:02x}{:02x}{:02x}".format(*c) for c in (DEAD, LIGHT, DARK)
 )
-# The square root tells small shares apart, of which there are many.
+# The square root makes differences between small shares visible.
 SHARE_NORM = PowerNorm(0.5, 0, 1)
 SHARE_COLORS = LinearSegmentedColormap.from_list("share", [LIGHT_COLOR, DARK_COLOR]).with_extremes(
     bad=DEAD_COLOR

@@ -89,7 +89,7 @@ def draw_comparison(
 
 
 def squeeze(values: ArrayLike) -> NDArray[np.float64]:
-    """The scale of the chart: large numbers by their logarithm, small ones and signs kept."""
+    """The scale of the chart: about linear for small numbers, logarithmic for large ones."""
     numbers = np.asarray(values, np.float64)
     squeezed: NDArray[np.float64] = np.sign(numbers) * np.log10(1 + np.abs(numbers) / LINEAR)
     return squeezed

@@ -236,7 +236,7 @@ def test_real_episodes_of_a_person_are_saved(visit, serve, make_catalog, until) 
     here.page.keyboard.down("ArrowRight")
     here.has_text("note", "Episode over .* Saved to mine.zarr")
     here.page.keyboard.up("ArrowRight")
-    here.has_text("record-text", "1 episodes with 79 steps saved")
+    here.has_text("record-text", "1 episode with 79 steps saved")
     saved = Dataset.open(catalog.target.dataset.path)[0]
     assert saved.provenance.policy == "human"
     assert (saved.action[1:] == 2).mean() > 0.5

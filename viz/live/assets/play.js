@@ -193,7 +193,7 @@ export class Player {
   }
 
   onRecorded({ name, task, saved, steps }) {
-    const summary = saved ? `${saved} episodes with ${steps} steps saved` : "No episodes saved yet";
+    const summary = saved ? `${saved} episode${saved === 1 ? "" : "s"} with ${steps} steps saved` : "No episodes saved yet";
     setText($("record-text"), `${summary}. Dataset: ${name} (${task}). Episodes are saved when they end.`);
   }
 
