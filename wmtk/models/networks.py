@@ -23,10 +23,7 @@ def initialize(module: nn.Module) -> None:
 
 
 def initialize_jointly(*parts: nn.Linear) -> None:
-    """Glorot-uniform weights of layers whose outputs are added.
-
-    The bounds are those of a single layer with all of their inputs.
-    """
+    """Glorot-uniform weights of layers whose outputs are added, as one layer of all inputs."""
     inputs, outputs = sum(part.in_features for part in parts), parts[0].out_features
     bound = (6 / (inputs + outputs)) ** 0.5
     for part in parts:

@@ -39,8 +39,7 @@ class WorldModelConfig(Config):
     discount_scale: float = Field(5.0, ge=0)  # 0: no discount head, γ everywhere
     image_gradients: bool = True  # from the losses of observations into the states (ablation)
     reward_gradients: bool = True  # from the losses of reward and discount into the states
-    # Applied to the targets of the reward head; stored rewards keep their unit. The paper uses tanh
-    # for Atari.
+    # Applied to the targets of the reward head, not to stored rewards. tanh in the paper (Atari).
     reward_transform: Literal["tanh"] | None = None
     # Initialize decoders to the mean color of the first batch; the paper initializes them to gray.
     start_at_mean: bool = False
@@ -191,8 +190,7 @@ class WorldModel(nn.Module):
         prior = self.rssm.prior(post.deter)
         latent = self.rssm.latent
         kl = losses.balanced_kl(latent, post.dist_params, prior, mask, config.kl_balance)
-        # The KL is clamped after averaging over batch and time; below the free nats its gradient
-        # is zero.
+        # Clamped after averaging over batch and time: zero gradient below the free nats.
         terms = {"kl": value(config.kl_scale, step) * kl.clamp(min=config.free_nats)}
         terms |= self._likelihoods(post.feat, inputs)
         loss = torch.stack(list(terms.values())).sum()
