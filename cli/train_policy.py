@@ -127,7 +127,7 @@ def train_policy(
     set_up(config, chosen)
     target = updates_of(before, updates)
     started_at = before.step if before else 0
-    if before and started_at >= target and not (test and _owes_test(before)):
+    if before and started_at >= target and not (test and _evaluation_due(before)):
         done = human_count(started_at, "update")
         note(f"{out} is finished: it has {done}. A larger --updates continues it.")
         console.emit(policy_record(before), json=json, render=render_policy)
@@ -154,12 +154,12 @@ def train_policy(
             stop=stop,
         )
     console.emit(policy_record(trained), json=json, render=render_policy)
-    if trained.step < target or _owes_test(trained):
+    if trained.step < target or _evaluation_due(trained):
         note("Interrupted; a checkpoint is saved. To continue, add --resume to the same command.")
         raise typer.Exit(console.INTERRUPTED)
 
 
-def _owes_test(run: Run) -> bool:
+def _evaluation_due(run: Run) -> bool:
     """Whether the evaluation at the end of a run was interrupted."""
     state = run.state()
     return state is not None and state.owes_test

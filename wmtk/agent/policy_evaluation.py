@@ -200,7 +200,7 @@ def evaluate(
         )
     on_start(setup.task, setup.longest)
 
-    def play(
+    def run_episodes(
         actor: Any, count: int, introspector: ActorIntrospector | None, **options: Any
     ) -> EvalReport:
         return evaluate_policy(
@@ -221,13 +221,13 @@ def evaluate(
     actor = setup.actor
     introspector = _introspector(actor)
     with acting_threads(agent):
-        report = play(actor, episodes, introspector, record=record, on_progress=on_progress)
+        report = run_episodes(actor, episodes, introspector, record=record, on_progress=on_progress)
     random = None
     count = setup.default_random(episodes) if random_episodes is None else random_episodes
     if count and not report.interrupted:
         try:
             random_policy = RandomPolicy(setup.schema.action, [seed, EVALUATION])
-            random = play(random_policy, count, None, on_progress=on_random_progress)
+            random = run_episodes(random_policy, count, None, on_progress=on_random_progress)
         except EnvironmentFailedError as error:
             on_message(f"Random play failed: {error.message}")
     return setup.result(report, random)

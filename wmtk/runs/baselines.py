@@ -101,7 +101,7 @@ def _random(sources: Sequence[Source], env: EnvSetup | None) -> MeanReturn | Non
     if len(returns) >= MIN_RANDOM_EPISODES or env is None:
         return _mean(returns)
     try:
-        return _mean(_play(env.with_limit_of(sources)))
+        return _mean(_evaluate_random(env.with_limit_of(sources)))
     except EnvironmentFailedError as error:
         env.on_message(f"Random play failed: {error.message}")
         return None
@@ -114,7 +114,7 @@ def _random_episodes(dataset: Dataset) -> Iterator[float]:
             yield float(record["return"])
 
 
-def _play(env: EnvSetup) -> Sequence[float]:
+def _evaluate_random(env: EnvSetup) -> Sequence[float]:
     schema = schema_of(env.task)
 
     def stop(_: object) -> None:

@@ -138,7 +138,7 @@ class Loop:
         self.updates = 0  # in this process
         self.step = 0  # in the whole run
         self._best: float | None = None  # lowest loss of an evaluation
-        self._owes_test = False  # whether the evaluation of this step is not finished
+        self._evaluation_due = False  # whether the evaluation of this step is not finished
         self._resumed = False
         self._summary: Mapping[str, float] = {}
         self._waiting = 0.0
@@ -156,7 +156,7 @@ class Loop:
                 load_rng_state(saved.tensors)
             self._sampler.load_state_dict(state.sampler.model_dump())
             self.step = saved.step
-            self._owes_test = state.owes_test
+            self._evaluation_due = state.owes_test
             # Losses of models with other settings are not comparable.
             if state.config.get("model") == self._config.model.model_dump(mode="json"):
                 self._best = state.best
@@ -165,7 +165,7 @@ class Loop:
 
     def run(self, updates: int) -> None:
         """Train until the run has `updates` updates in total, or a stop is requested."""
-        if self.step >= updates and not self._owes_test and self._data_source.is_complete:
+        if self.step >= updates and not self._evaluation_due and self._data_source.is_complete:
             return
         log = MetricsLog(self._run.path, self.step if self._resumed else None)
         data, cnn_depth = self._config.data, self._config.model.cnn_depth
@@ -174,11 +174,11 @@ class Loop:
             atomic.translate_os_errors(self._run.path),  # logs and images also need disk space
             closing(log),
         ):
-            if self._owes_test:
+            if self._evaluation_due:
                 self._save(updates, best=self._evaluate(log, updates))
-            if self.step < updates and not self._owes_test:
+            if self.step < updates and not self._evaluation_due:
                 self._train(updates, log)
-            if self.step >= updates and not self._owes_test:
+            if self.step >= updates and not self._evaluation_due:
                 with self._saving_if_an_environment_fails(updates):
                     metrics = self._data_source.finish()
                 if metrics:
@@ -207,7 +207,7 @@ class Loop:
                 if last or self.step % logging.log_every == 0:
                     self._log(log, metrics, clock)
                 is_best = self._evaluate(log, updates)
-                ends = ends or self._owes_test  # the evaluation was interrupted
+                ends = ends or self._evaluation_due  # the evaluation was interrupted
                 if ends or is_best or self.step % logging.checkpoint_every == 0:
                     self._save(updates, best=is_best)
                 self._callbacks.on_progress(TrainProgress(self.step, self._summary, self._waiting))
@@ -222,11 +222,11 @@ class Loop:
 
     def _evaluate(self, log: MetricsLog, updates: int) -> bool:
         """Evaluate the trainer; returns whether its weights are the best so far."""
-        self._owes_test = True  # stored in the checkpoint that is saved if an environment fails
+        self._evaluation_due = True  # in the checkpoint that is saved if an environment fails
         last = self.step >= updates
         with self._saving_if_an_environment_fails(updates), self._with_recovery_hint():
             outcome = self._trainer.evaluate(log, self.step, last=last, best=self._best)
-        self._owes_test = outcome.interrupted
+        self._evaluation_due = outcome.interrupted
         if outcome.loss is None or (self._best is not None and not outcome.loss < self._best):
             return False
         self._best = outcome.loss
@@ -265,7 +265,7 @@ class Loop:
         state = {
             "sampler": self._sampler.state_dict(),
             "best": self._best,
-            "owes_test": self._owes_test,
+            "owes_test": self._evaluation_due,
             "steps": updates,
             "data": self._run.about["data"],
             "config": self._config.model_dump(),
