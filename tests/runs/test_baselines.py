@@ -88,7 +88,7 @@ def test_random_play_is_measured_once(cartpole, config, tmp_path, monkeypatch) -
     def never(*_) -> None:
         raise AssertionError("random play was measured already")
 
-    monkeypatch.setattr("wmtk.runs.baselines._play", never)
+    monkeypatch.setattr("wmtk.runs.baselines._evaluate_random", never)
     store_baselines(run, [source], EnvSetup(CARTPOLE, 0, workers=0))
     assert read_baselines(run.path) == stored
 
