@@ -145,8 +145,8 @@ def online(
     chosen = choose_device(device)
     before = existing_run(out) if resume else None
     changes = parse_settings(settings or [])
-    given = {"online.envs": envs, "behavior.explore": explore}
-    changes |= {name: value for name, value in given.items() if value is not None}
+    arguments = {"online.envs": envs, "behavior.explore": explore}
+    changes |= {name: value for name, value in arguments.items() if value is not None}
     resolved = _resolve(task, task_options(env_settings, obs_keys), before, trust_env or [])
     for name in changes.keys() & ENV_OPTIONS:
         has, others = name in resolved.kwargs, ", ".join(resolved.kwargs)

@@ -193,9 +193,9 @@ def _game_table(comparison: Comparison) -> Table:
     for agent in comparison.agents:
         table.add_column(Text(agent.name), justify="right", overflow="fold")
     for game in comparison.games:
-        known = [number(column.item()) for column in references([game])]
-        reached = [number(agent.games[game].score) for agent in comparison.agents]
-        table.add_row(game, *known, *reached)
+        reference_cells = [number(column.item()) for column in references([game])]
+        agent_cells = [number(agent.games[game].score) for agent in comparison.agents]
+        table.add_row(game, *reference_cells, *agent_cells)
     return table
 
 

@@ -120,8 +120,8 @@ def train_policy(
     before = existing_run(out) if resume else None
     changes = parse_settings(settings or [])
     require_used(changes, SECTIONS, "train-policy")
-    given = {"behavior.penalty": penalty, "behavior.explore": explore}
-    changes |= {name: value for name, value in given.items() if value is not None}
+    options = {"behavior.penalty": penalty, "behavior.explore": explore}
+    changes |= {name: value for name, value in options.items() if value is not None}
     origin = None if before else Run(model)
     config = resolve_config(None, None, ablate or [], changes, resumed=before, origin=origin)
     set_up(config, chosen)
@@ -133,7 +133,7 @@ def train_policy(
         console.emit(policy_record(before), json=json, render=render_policy)
         return
     sources = [source_of(text) for text in data] if data else None
-    note(f"model {model}, update {checkpoint}, on {chosen}, wmtk {code_version()}")
+    note(f"model {model}, checkpoint {checkpoint}, on {chosen}, wmtk {code_version()}")
     stop = process.StopOnSignal("Stopping after this update; press Ctrl-C again to stop at once.")
     with stop, console.progress("Training", target, noun="update", started_at=started_at) as bar:
         trained = run(

@@ -137,11 +137,11 @@ class Schema:
                 if obs is None or not name.startswith("obs/") or name.removeprefix("obs/") in obs
             }
 
-        ours, theirs = shapes(self), shapes(other)
-        differing = sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k))
+        first, second = shapes(self), shapes(other)
+        differing = sorted(k for k in first.keys() | second.keys() if first.get(k) != second.get(k))
         if differing:
             lines = [
-                f"  {name}: {ours.get(name, 'absent')} against {theirs.get(name, 'absent')}"
+                f"  {name}: {first.get(name, 'absent')} against {second.get(name, 'absent')}"
                 for name in differing
             ]
             raise SchemaMismatchError(

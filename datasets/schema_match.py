@@ -45,14 +45,14 @@ def _properties(spec: ArraySpec) -> tuple[Any, ...]:
 
 
 def _compare(
-    ours: Mapping[str, ArraySpec],
-    theirs: Mapping[str, ArraySpec],
+    expected: Mapping[str, ArraySpec],
+    actual: Mapping[str, ArraySpec],
     names: str,
     properties: Callable[[ArraySpec], tuple[Any, ...]],
 ) -> None:
     lines = []
-    for key, spec in ours.items():
-        other = theirs.get(key)
+    for key, spec in expected.items():
+        other = actual.get(key)
         if other is None or properties(spec) != properties(other):
             lines.append(f"  {key}: {spec} against {other or 'nothing'}")
     if lines:

@@ -148,13 +148,13 @@ def by_provenance(
         >>> filter_episodes("catch.zarr", "random.zarr", selection).episodes
         8
     """
-    given = {
+    conditions = {
         "policy": policy,
         "env_id": env_id,
         "checkpoint": checkpoint,
         "code_version": code_version,
     }
-    patterns = {key: pattern for key, pattern in given.items() if pattern is not None}
+    patterns = {key: pattern for key, pattern in conditions.items() if pattern is not None}
 
     def matches(record: Mapping[str, Any]) -> bool:
         provenance = record["provenance"]
@@ -310,16 +310,16 @@ def _common(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _joint_schema(one: Schema, other: Schema, what: str) -> Schema:
     """A schema for the episodes of both."""
     one.require_same_arrays(other, what)
-    theirs = dict(other.arrays())
+    other_specs = dict(other.arrays())
 
     def wider(path: str, spec: ArraySpec) -> ArraySpec:
-        if spec.kind != theirs[path].kind:
+        if spec.kind != other_specs[path].kind:
             raise SchemaMismatchError(
-                f"{what} differ in their arrays:\n  {path}: {spec} against {theirs[path]}",
+                f"{what} differ in their arrays:\n  {path}: {spec} against {other_specs[path]}",
                 "Only datasets with equal kinds of spaces can be joined.",
             )
-        low = _wider(spec.low, theirs[path].low, min)
-        return replace(spec, low=low, high=_wider(spec.high, theirs[path].high, max))
+        low = _wider(spec.low, other_specs[path].low, min)
+        return replace(spec, low=low, high=_wider(spec.high, other_specs[path].high, max))
 
     return replace(
         one,

@@ -60,10 +60,10 @@ def serve(
     require_packages()
     from wmtk.viz.live.catalog import Catalog
 
-    given = [Path(path) for path in paths]
-    runs = [path for path in given if os.path.lexists(path / "run.json")]
-    datasets = [path for path in given if path not in runs]
-    if not given:
+    all_paths = [Path(path) for path in paths]
+    runs = [path for path in all_paths if os.path.lexists(path / "run.json")]
+    datasets = [path for path in all_paths if path not in runs]
+    if not all_paths:
         raise UsageError("No run or dataset given.", "Pass run directories, datasets, or both.")
     trusted = [trust_env] if isinstance(trust_env, str) else list(trust_env)
     entries = [run_entry(path, checkpoint, device, trusted) for path in runs]

@@ -130,13 +130,13 @@ def render_policy(record: Record) -> RenderableType:
     # The return above is imagined; this one is measured in the environment.
     if test := record["test"]:
         tested = f"{test['eval/return']:.4g} ± {test['eval/return_std']:.3g}"
-        table.add_row("real return", f"{tested}, in a test of update {test['step']:,}")
+        table.add_row("real return", f"{tested}, in an evaluation of update {test['step']:,}")
         expected, actual = test.get("eval/predicted_return"), test.get("eval/discounted_return")
         if expected is not None and actual is not None:
             table.add_row("discounted", f"{actual:.3g}, where the critic expected {expected:.3g}")
         if record["comparison"]:
             table.add_row("result", record["comparison"]["sentence"])
-        table.add_row("more", evaluate)
+        table.add_row("evaluate", evaluate)
     else:
         table.add_row("real return", evaluate)
     table.add_row("metrics", f"tensorboard --logdir {record['run']}")
@@ -201,7 +201,7 @@ def _best(report: Mapping[str, Any]) -> str:
         return _score(report)
     own, confirmed = report["eval/return"], report["eval/confirmed_return"]
     return (
-        f"return {confirmed:.4g} in a second set of episodes ({own:.4g} in the test), "
+        f"return {confirmed:.4g} in a second set of episodes ({own:.4g} in the first), "
         f"at update {human_count(report['step'])}"
     )
 

@@ -246,12 +246,13 @@ def render_comparison(result: ModelComparison) -> RenderableType:
             cells += [format_margin(difference), Text(outcome, style=style)]
         table.add_row(Text(row.name), *cells)
     notes = [
-        f"{result.windows} windows of {result.episodes} episodes ({result.held_out[0]}), "
+        f"{human_count(result.windows, 'window')} of {human_count(result.episodes, 'episode')} "
+        f"({result.held_out[0]}), "
         f"{result.context} rows observed and {result.horizon} imagined, {result.samples} futures, "
         f"seed {result.seed}.",
         f"Differences are to {result.models[0].name}; ± is half of the 95% interval, a bootstrap "
         "over episodes in pairs. All numbers are means over the steps.",
-        "reliable steps: more than half of what varies is surely predicted; the baselines are the "
+        "reliable steps: more than half of the variance is predicted; the baselines are the "
         "last observation and the mean one.",
         "reward: average precision of events within 1 step or, if rewards are dense, R²; ends: "
         "average precision.",

@@ -131,8 +131,8 @@ class PartAttributes(Document):
 
     def require_listed(self, entry: PartEntry, path: Path) -> None:
         """Raise unless the commit log lists the same part with the same episodes."""
-        ours = {"part": self.part, **self._columns()}
-        if fields := [key for key, value in ours.items() if value != getattr(entry, key)]:
+        stored = {"part": self.part, **self._columns()}
+        if fields := [key for key, value in stored.items() if value != getattr(entry, key)]:
             raise CorruptDatasetError(
                 f"{path} does not agree with the commit log on: {', '.join(fields)}.",
                 atomic.REPAIR_HINT,

@@ -45,13 +45,13 @@ MOST_NUMBERS = 8  # charts of vector observations
 ERROR = "error: gray where equal, bright where the model is too bright, dark where too dark"
 
 
-def choose_image(obs: dict[str, ArraySpec], wanted: str | None) -> str | None:
+def choose_image(obs: dict[str, ArraySpec], key: str | None) -> str | None:
     """The image key to draw: the one given, or the first; None if there are none."""
     keys = [key for key, spec in obs.items() if spec.is_image]
-    if wanted is not None and wanted not in keys:
+    if key is not None and key not in keys:
         hint = f"It has: {', '.join(keys)}." if keys else "It has none: omit the image key."
-        raise UsageError(f"The model has no images {wanted!r}.", hint)
-    return wanted or (keys[0] if keys else None)
+        raise UsageError(f"The model has no images {key!r}.", hint)
+    return key or (keys[0] if keys else None)
 
 
 def image_rows(rollout: Rollout, key: str) -> Iterator[tuple[str, NDArray[np.uint8]]]:

@@ -63,7 +63,7 @@ def verdict(metrics: ModelMetrics) -> Verdict:
 
 def _horizon(metrics: ModelMetrics) -> Finding:
     """The number of reliable steps, compared with the imagination horizon of a policy."""
-    steps, usable, horizon, wanted = (
+    steps, usable, horizon, policy_horizon = (
         *(metrics.reliable_steps, metrics.steps_above_baselines),
         *(metrics.horizon, metrics.policy_horizon),
     )
@@ -85,20 +85,19 @@ def _horizon(metrics: ModelMetrics) -> Finding:
         )
     about = "" if steps >= horizon else "about "
     parts = [f"Reliable for {about}{count(steps, 'step')}{tested if steps >= horizon else ''}"]
-    if steps < wanted:
-        parts[0] += f", where a policy imagines {wanted}"
+    if steps < policy_horizon:
+        parts[0] += f", where a policy imagines {policy_horizon}"
     if usable > steps:
         parts.append(better)
     first = max(quality.above_copy.first for quality in metrics.obs.values())
     if first > 1:
         parts.append(f"before step {first}, the last observation is a better prediction")
     grade = Grade.GOOD
-    if steps < wanted:
-        grade = (
-            Grade.BAD if 2 * steps < wanted and usable < min(wanted, horizon) else Grade.DOUBTFUL
-        )
-    problem = f"reliable for {steps} of the {count(wanted, 'step')} that it imagines"
-    return Finding(f"{'; '.join(parts)}.", grade, problem if steps < wanted else "")
+    if steps < policy_horizon:
+        bad = 2 * steps < policy_horizon and usable < min(policy_horizon, horizon)
+        grade = Grade.BAD if bad else Grade.DOUBTFUL
+    problem = f"reliable for {steps} of the {count(policy_horizon, 'step')} that it imagines"
+    return Finding(f"{'; '.join(parts)}.", grade, problem if steps < policy_horizon else "")
 
 
 def _reconstructions(metrics: ModelMetrics) -> Iterator[Finding]:
@@ -120,13 +119,13 @@ def ignores_actions(quality: ObsQuality) -> bool:
 
 
 def _actions(metrics: ModelMetrics) -> list[Finding]:
-    known = [q for q in metrics.obs.values() if not np.isnan(q.actions_overall.value)]
-    if not known:
+    qualities = [q for q in metrics.obs.values() if not np.isnan(q.actions_overall.value)]
+    if not qualities:
         return []
-    best = max(known, key=lambda q: float(q.actions_overall.value))
+    best = max(qualities, key=lambda q: float(q.actions_overall.value))
     gain = best.actions_overall
     costs = f"shuffling them costs {gain.value:.2g} dB"
-    if not all(ignores_actions(quality) for quality in known):
+    if not all(ignores_actions(quality) for quality in qualities):
         return [Finding(f"Predictions depend on the actions: {costs}.", Grade.GOOD)]
     problem = "predictions ignore the actions"
     if gain.value < INSENSITIVE:

@@ -69,8 +69,8 @@ class Controls:
 
     def _numbers(self, values: Sequence[float]) -> NDArray[Any]:
         levels = np.zeros(self.spec.numbers)
-        given = np.asarray(values[: self.spec.numbers], float)
-        levels[: len(given)] = given
+        positions = np.asarray(values[: self.spec.numbers], float)
+        levels[: len(positions)] = positions
         low, high = self.reach()
         numbers = low + (levels + 1) / 2 * (high - low)
         if not self.spec.dtype.startswith("float"):
@@ -108,10 +108,10 @@ class Controls:
 
 
 def _names(spec: ArraySpec, env: Mapping[str, Any]) -> tuple[str, ...]:
-    known = action_names(env, spec)
-    if not known:
-        known = GYMNASIUM.get(str(env.get("env_id") or env.get("id") or ""), ())
-    return known if len(known) == spec.n else ()
+    names = action_names(env, spec)
+    if not names:
+        names = GYMNASIUM.get(str(env.get("env_id") or env.get("id") or ""), ())
+    return names if len(names) == spec.n else ()
 
 
 def _buttons(names: Sequence[str], spec: ArraySpec) -> list[Button]:

@@ -54,13 +54,13 @@ class Written:
 def require_ending(path: Path, allowed: Iterable[str]) -> str:
     """The ending of a path that can be written; call it before long work."""
     ending = path.suffix.lower()
-    known = tuple(allowed)
-    if ending not in known:
+    endings = tuple(allowed)
+    if ending not in endings:
         raise UsageError(
             f"Files ending in {ending!r} cannot be written: {path}."
             if ending
             else f"{path} has no ending, which selects the format.",
-            f"Use one of: {', '.join(known)}.",
+            f"Use one of: {', '.join(endings)}.",
         )
     blocking = next((p for p in path.absolute().parents if p.exists()), path)
     fault = "it is a folder" if path.is_dir() else ""
