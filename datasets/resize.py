@@ -74,7 +74,7 @@ def resize(
 
 
 def _env(dataset: Dataset, changed: Sequence[str], size: int) -> dict[str, Any]:
-    """The description of the task, with its option `size` if that resizes the same images."""
+    """The description of the task; its option `size` is set if it applies to the same images."""
     env = dict(dataset.env)
     images = images_of(dataset.schema.obs, plain=True)
     if env.get("kind") in ("gymnasium", "module", "entry_point") and set(images) == set(changed):

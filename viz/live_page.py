@@ -157,7 +157,7 @@ def data_entry(path: Path) -> DataEntry:
 
 
 def _target(path: Path, runs: Sequence[RunEntry], trust_env: Sequence[str]) -> RecordingTarget:
-    """The dataset to record to; its task is its own or, if it is new, that of the first run."""
+    """The dataset to record to, and its task: for a new dataset, that of the first run."""
     from wmtk.viz.live.catalog import RecordingTarget
 
     if path.exists():

@@ -75,7 +75,7 @@ def output_path(out: str | Path | None, endings: Sequence[str] = ENDINGS) -> Pat
 
 
 def chart_path(out: str | Path | None, *, or_video: bool = False) -> Path | None:
-    """`output_path` for a chart: the endings of matplotlib's formats, or also those of videos."""
+    """`output_path` for a chart: accepts matplotlib's formats, with `or_video` also videos."""
     if out is None:
         return None
     from wmtk.viz.plots.figures import FIGURE_ENDINGS

@@ -37,7 +37,7 @@ class SafeConsole(Console):
 
     @property
     def file(self) -> IO[str]:
-        """The stream below rich's proxies and those of wmtk."""
+        """The stream that rich's redirection wraps."""
         file = self._file or (sys.stderr if self.stderr else sys.stdout)
         while hasattr(file, "rich_proxied_file"):
             file = file.rich_proxied_file
@@ -97,7 +97,7 @@ def warn(text: str) -> None:
 
 
 def note_new_folders(out: Path) -> None:
-    """Name the folders above `out` that will be created: one of them may be a typing error."""
+    """Print the topmost new folder above `out`, so that a mistyped path is noticed."""
     missing = [folder for folder in out.absolute().parents if not folder.exists()]
     if missing:
         note(f"New folder: {one_line(str(missing[-1]))}")

@@ -25,7 +25,7 @@ def divert_stdout_descriptor() -> None:
 
 
 def reserve_stdout() -> None:
-    """Send what this process prints to stderr, except for results, until `release_stdout`.
+    """Redirect prints of this process, except for results, to stderr until `release_stdout`.
 
     For commands that run the code of environments and policies in this process.
     """

@@ -207,7 +207,7 @@ def _best(report: Mapping[str, Any]) -> str:
 
 
 def time_line(shares: Mapping[str, float]) -> str:
-    """The share of the time spent on work, then that of each part."""
+    """The share of the time that is not overhead, then the share of each part."""
     work = sum(shares.get(name, 0.0) for name in WORK)
     parts = sorted(shares.items(), key=lambda item: -item[1])
     return f"{work:.1%} work: " + ", ".join(f"{name} {share:.1%}" for name, share in parts)

@@ -214,7 +214,7 @@ def create(
 
 
 def check_compression(choice: str | None) -> str | None:
-    """Validate a compression filter; only those of every build of HDF5 are supported."""
+    """Validate a compression filter; supported are those that every build of HDF5 includes."""
     if choice not in (None, "none", "gzip", "lzf"):
         raise UsageError(f"compression={choice!r} is unknown.", "Use 'gzip', 'lzf' or 'none'.")
     return None if choice == "none" else choice

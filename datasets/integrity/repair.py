@@ -496,7 +496,7 @@ def _require_same_arrays(root: Path, schema: Schema, other: Path) -> None:
 
 
 def _salvage(root: Path, schema: Schema, entry: PartEntry) -> tuple[list[Episode], list[str], str]:
-    """The whole episodes of a part, the ids of the others, and a note on the provenance.
+    """The intact episodes of a part, the ids of lost ones, and a note on the provenance.
 
     Each chunk of a shard has its own checksum, so that damage costs only the episodes whose rows
     it touches. An episode is whole if its content has the id that the log recorded.

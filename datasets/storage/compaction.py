@@ -102,7 +102,7 @@ def join(
 
 
 def discard_uncommitted(root: Path, log: CommitLog, part: str) -> None:
-    """Delete a part whose commit raised, unless the commit has succeeded all the same."""
+    """Delete a part whose commit raised an error, unless the log contains the commit."""
     with contextlib.suppress(DatasetError, OSError):
         state = log.read()
         if part not in state.live | state.removed:

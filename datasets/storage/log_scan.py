@@ -1,4 +1,4 @@
-"""All that is readable of a commit log and of tags when some of their files are damaged."""
+"""Read the intact files of a commit log and of tags, and list the damaged ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _READ_ATTEMPTS = 5  # of a log that writers prune at the same time
 
 
 class LogScan:
-    """Everything that is readable in the folder `log`, and what is wrong with the rest."""
+    """The readable files of the folder `log`, and the faults of the others."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,7 +49,7 @@ class LogScan:
         self._drop_contradictions()
 
     def _drop_contradictions(self) -> None:
-        """Count files as damaged that do not follow from those before them."""
+        """Mark files as damaged that contradict earlier ones."""
         state: DatasetState | None = DatasetState(0)  # None after a gap
         for version in sorted({*self.records, *self.snapshots}):
             if state is not None and version != state.version:
@@ -152,7 +152,7 @@ def scan_log(root: Path) -> LogScan:
 
 
 def scan_tags(root: Path) -> tuple[dict[str, Tag], dict[Path, str]]:
-    """Every readable tag by its name, and what is wrong with the other files."""
+    """The readable tags by name, and the faults of the other files."""
     folder = root / "tags"
     tags: dict[str, Tag] = {}
     damaged: dict[Path, str] = {}
@@ -169,7 +169,7 @@ def scan_tags(root: Path) -> tuple[dict[str, Tag], dict[Path, str]]:
 
 
 def describe_fault(error: Exception, path: Path) -> tuple[Path, str]:
-    """The file that an error is about (`path` if it names none), and what is wrong with it."""
+    """The file that an error names (by default `path`), and its fault."""
     if isinstance(error, FileNotFoundError):
         return path, "is missing"
     if not isinstance(error, DatasetError):

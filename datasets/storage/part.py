@@ -65,7 +65,7 @@ class PartEntry(Document):
 
     @property
     def stop(self) -> int:
-        """The number after that of its last episode."""
+        """The number of its last episode plus 1."""
         return self.first + len(self.ids)
 
     def numbered(self, first: int) -> PartEntry:

@@ -56,7 +56,7 @@ def _font(size: int) -> Any:
 
 
 def drawable(text: str) -> str:
-    """`text` in characters that the font has; the others lose their accents or become '?'."""
+    """`text` in characters of the font; others are replaced, without accents or by '?'."""
     return "".join(_drawable(character) for character in text)
 
 

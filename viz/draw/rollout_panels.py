@@ -122,7 +122,7 @@ def number_traces(rollout: Rollout) -> list[list[Trace]]:
 
 
 def _traces(rollout: Rollout, name: str, true: Numbers, predicted: Numbers) -> list[Trace]:
-    """The recorded values (T,), and the mean of the samples (S, T), or those of each model."""
+    """The recorded values (T,), and the mean of samples (S, T) or, if compared, each model's."""
     recorded = Trace(name, true, TRUE)
     if not rollout.models:
         return [recorded, Trace("model", predicted.mean(0), MODEL)]
@@ -170,7 +170,7 @@ def draw_names(canvas: Canvas, chart: TraceChart, row: int | None = None) -> Non
 
 
 def legend(rollouts: list[Rollout], *, images: bool) -> list[tuple[Color | None, str]]:
-    """Colors and what they mean."""
+    """The colors of sheets and videos with their meanings."""
     imagined = any(rollout.context < rollout.rows for rollout in rollouts)
     dream = rollouts[0].dream
     items: list[tuple[Color | None, str]] = [(OBSERVED, "observed by the model")]

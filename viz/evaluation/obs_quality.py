@@ -110,7 +110,7 @@ def steps_above_baselines(obs: Mapping[str, ObsQuality]) -> int:
 
 
 def reliable_steps(obs: Mapping[str, ObsQuality]) -> int:
-    """The last step up to which most of what varies is predicted as well; 0 for none."""
+    """The last step up to which predictions also explain most of the variance; 0 for none."""
     return min(steps_above_baselines(obs), *(q.reliable.last for q in obs.values()))
 
 

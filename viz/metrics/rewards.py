@@ -113,7 +113,7 @@ class ReturnQuality:
 
 
 def return_quality(truth: ArrayLike, imagined: ArrayLike, bootstrap: Bootstrap) -> ReturnQuality:
-    """Compare returns (N,) of windows or episodes; the rows of the bootstrap are the same."""
+    """Compare returns (N,) of windows or episodes, which are the rows of the bootstrap."""
     true, predicted = np.asarray(truth, np.float64), np.asarray(imagined, np.float64)
     size = float(np.sqrt(np.square(true).mean()))
     return ReturnQuality(

@@ -165,7 +165,7 @@ def history_panels(checkpoints: Sequence[CheckpointCodes]) -> list[CurvePanel]:
 
 
 def spread(checkpoints: Sequence[CheckpointCodes], most: int) -> list[CheckpointCodes]:
-    """At most so many of them, evenly spaced, with the first and the last."""
+    """At most `most` checkpoints, evenly spaced, with the first and the last."""
     count = min(most, len(checkpoints))
     chosen = np.unique(np.round(np.linspace(0, len(checkpoints) - 1, count)))
     return [checkpoints[int(number)] for number in chosen]
