@@ -70,7 +70,7 @@ class WindowReader:
         self.length = length
         self.memory = memory
         self.cache = ChunkCache(memory)
-        # Arrays that are converted are read apart from the others, however small their rows are.
+        # Arrays that are converted are read separately, even if their rows are small.
         self._large = {
             path: spec
             for path, spec in specs.items()

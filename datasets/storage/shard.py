@@ -171,8 +171,8 @@ class ArrayRecord(Document):
     bytes: Annotated[int, Field(ge=0, lt=2**62)]
     crc32c: Crc
     metadata_crc32c: Crc  # of the array's zarr.json
-    # Of each chunk; older parts have none. All data that ends with its own crc32c has the same
-    # crc32c: that of the file detects damage, but not a file that was exchanged for another.
+    # The checksums of the chunks; older parts have none. Data followed by its own crc32c always has
+    # the same crc32c, so that the file's checksum detects damage, but not an exchanged file.
     chunks: Items[Crc] | None = None
 
     @model_validator(mode="after")

@@ -84,7 +84,7 @@ class ObsErrors:
     copy: Numbers  # (N, H), of repeating the last row of the context
     average: Numbers  # (N, H), of the mean row
     moved: Numbers  # (N, H), the share of pixels or components that differ from the last row
-    # Squared errors summed over these, as a share of all.
+    # Squared errors summed over these pixels or components, divided by the number of all.
     moved_error: Numbers  # (N, H), mean over futures
     moved_ceiling: Numbers  # (N, H)
     moved_copy: Numbers  # (N, H)

@@ -253,7 +253,7 @@ class Player:
             return
         branch = self._branches.branches.get(message.branch)
         if branch is None or message.step > branch.last:
-            # Steps before the first one are clamped: it advances while playing.
+            # Steps before the first one are clamped, as the first one advances during playback.
             raise UsageError(
                 f"There is no step {message.step} on branch {message.branch}.",
                 "Choose a step on the timeline.",
