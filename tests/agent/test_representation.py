@@ -12,7 +12,7 @@ import wmtk
 from wmtk.agent.outputs import LatentState
 from wmtk.collecting import EpisodeResult, EvalReport
 from wmtk.datasets import Episode, Provenance, SequenceSampler
-from wmtk.reprs import LONGEST, brief
+from wmtk.reprs import MAX_LENGTH, brief
 from wmtk.runs.run_directory import Run
 from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
@@ -59,12 +59,12 @@ def test_objects_show_what_they_are(agent, dataset) -> None:
     for value, parts in (
         (episode, (f"Episode(length={T - 1}, obs=", f"uint8[{T}, 64, 64, 1]", "terminated=True")),
         (batch, ("Batch(obs={'image': uint8[2, 6, 64, 64, 1]}", "mask=bool[2, 6]", "step=0")),
-        (agent.run.checkpoints.load(), ("Checkpoint(step=2", "in all}")),
+        (agent.run.checkpoints.load(), ("Checkpoint(step=2", "in total}")),
         (agent.episode_inputs(episode), ("Inputs(obs=", f"action=float32[1, {T}, 3]")),
     ):
         text = repr(value)
         assert [part for part in parts if part not in text] == [], text
-        assert len(text) <= LONGEST
+        assert len(text) <= MAX_LENGTH
         assert "\n" not in text
         assert "tensor(" not in text
         assert "array(" not in text
@@ -88,7 +88,7 @@ def test_representations_are_bounded() -> None:
             {"x": wmtk.spaces.ArraySpec("box", (9, 9), "float32", (0.0,) * 81, 1.0)}, ACTION
         ),
     ):
-        assert len(repr(value)) <= LONGEST
+        assert len(repr(value)) <= MAX_LENGTH
         assert "\x1b" not in repr(value)
     assert brief(torch.zeros(2, 0, dtype=torch.bool)) == "bool[2, 0]"
     assert brief(np.float32(1)) == "float32[]"

@@ -18,8 +18,8 @@ from wmtk.training.model_stage import train_model
 from wmtk.training.policy_stage import train_policy
 from wmtk.viz.evaluation.measurements import measure
 from wmtk.viz.live.catalog import DataEntry
-from wmtk.viz.live.frame_painter import Painter
-from wmtk.viz.live.session import Recording, Session
+from wmtk.viz.live.frame_painter import FramePainter
+from wmtk.viz.live.session import RecordedRows, Session
 from wmtk.viz.rollouts import open_loop_rollouts, reconstruction_rollouts
 from wmtk.viz.windows import Window, read_windows
 
@@ -201,7 +201,7 @@ def test_the_commands_say_what_becomes_of_images(run_wmtk, make_dataset, small, 
     done = run_wmtk("train-model", *given, "--obs-keys", "-state", "--json")
     assert done.exit_code == 0, done.stderr
     assert "Images of 40×50 are resized to 64×64 (data.image_size).\n" in done.stderr
-    assert json.loads(done.stdout)["steps"] == 1
+    assert json.loads(done.stdout)["updates"] == 1
     assert load(tmp_path / "run").config.data.obs_keys == ("-state",)
     other = run_wmtk("train-model", *given, "--out", tmp_path / "other", "--obs-keys", "stat")
     assert other.exit_code == 2
@@ -211,17 +211,17 @@ def test_the_commands_say_what_becomes_of_images(run_wmtk, make_dataset, small, 
 def test_the_live_page_shows_what_the_model_sees(trained) -> None:
     agent, dataset, _ = trained({"camera": FLOAT, "state": VECTOR}, **{"data.obs_keys": "camera"})
     dreamer = ModelStepper(agent)
-    recording = Recording.read(DataEntry("noise", dataset), 0, 4)
+    recording = RecordedRows.read(DataEntry("noise", dataset), 0, 4)
     world = Session(dreamer.schema, 0, dreamer, recording=recording)
     moment, look = world.begin(2, 1.0)
     assert moment.truth is not None
     np.testing.assert_array_equal(
         moment.truth["camera"], agent.observations.rows("camera", dataset[0].obs["camera"][4])
     )
-    tiles, _ = Painter(world.schema).paint(look, moment.truth, None)
+    tiles, _ = FramePainter(world.schema).paint(look, moment.truth, None)
     assert [pixels.shape for _, pixels in tiles] == [(64, 64, 3)] * 3
-    after, _, _ = world.follow(
-        moment, np.zeros(2, np.int64), "recorded", step=1, dice=0, temperature=1.0, forced={}
+    after, _, _ = world.advance(
+        moment, np.zeros(2, np.int64), "recorded", step=1, branch_seed=0, temperature=1.0, forced={}
     )
     assert after.truth is not None
     assert after.truth["camera"].shape == (64, 64, 3)
