@@ -66,8 +66,8 @@ def test_an_ensemble_for_caution_and_for_exploring(run_wmtk, model, tmp_path) ->
     done = run_wmtk(*train, "--penalty", 3, "--explore", "disagreement")
     assert done.exit_code == 0, done.stderr
     printed = "".join(done.stdout.split())  # long paths go on in the next line
-    expected = ("disagreement", "oftheexplorer", "inatestofupdate2", "thecriticexpected")
-    for words in (*expected, f"morewmtkeval{run}"):
+    expected = ("disagreement", "oftheexplorer", "inanevaluationofupdate2", "thecriticexpected")
+    for words in (*expected, f"evaluatewmtkeval{run}"):
         assert words in printed, words
     assert "behavior.penalty is 3.0; it was 0.0" in done.stderr
     resumed = run_wmtk(*train, "--updates", 3, "--resume", "--json")
