@@ -290,8 +290,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), results.fileno())
         sys.exit(1)
     finally:
-        sys.stdout = sys.stderr  # exit handlers print no results
+        sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[misc] # exit handlers print no results
         make_streams_safe()
+        if results.fileno() != 1:
+            results.close()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,12 @@ def descriptors() -> dict[int, str]:
         except OSError:  # that of the listing itself
             continue
     kept = resource_tracker._resource_tracker._fd  # type: ignore[attr-defined]
-    return {fd: path for fd, path in found.items() if fd != kept and "/pym-" not in path}
+    # multiprocessing's semaphores, and the fonts that matplotlib keeps open
+    return {
+        fd: path
+        for fd, path in found.items()
+        if fd != kept and "/pym-" not in path and not path.endswith(".ttf")
+    }
 
 
 def threads() -> list[str]:

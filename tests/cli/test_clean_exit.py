@@ -62,6 +62,7 @@ MODEL = [
     "online wmtk/Catch-v0 --out online --steps 400 --resume",
     f"online wmtk/Catch-v0 --out async --steps 300 --async {ONLINE} --set online.episodes=2",
     "runs .",
+    "convert model",
     "viz metrics model catch.zarr --windows 4",
     "viz openloop model catch.zarr open.mp4",
     "viz recon model catch.zarr",

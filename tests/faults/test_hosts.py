@@ -136,8 +136,8 @@ def test_a_machine_that_crashed_is_followed_by_itself_or_by_another_on_request(
     assert run_wmtk("data", "takeover", root).exit_code == 2  # no terminal to ask on
     done = run_wmtk("data", "takeover", root, "--yes")
     assert done.exit_code == 0, done.stderr
-    assert "can be written" in done.stdout
-    assert "not held" in run_wmtk("data", "takeover", root, "--yes").stdout
+    assert "is writable from this machine" in done.stdout
+    assert "is not owned by another machine" in run_wmtk("data", "takeover", root, "--yes").stdout
     with Dataset.open(root, "a") as dataset:
         dataset.append(driver.episode(2))
     network.setattr(hosts, "this_host", lambda: HERE)

@@ -143,11 +143,11 @@ def test_a_kill_before_the_first_checkpoint_begins_anew(dataset, config, tmp_pat
     assert reports[0] == reports[1]
 
 
-@pytest.mark.parametrize("cadence", [1, 2, 50])
-def test_stopping_anywhere_changes_nothing(dataset, config, tmp_path, cadence) -> None:
+@pytest.mark.parametrize("interval", [1, 2, 50])
+def test_stopping_anywhere_changes_nothing(dataset, config, tmp_path, interval) -> None:
     """Whatever is logged, drawn, evaluated and saved meanwhile."""
-    names = ("log", "evaluate", "checkpoint", "picture")
-    other = config.override({f"logging.{name}": cadence for name in names})
+    names = ("log", "evaluate", "checkpoint", "image")
+    other = config.override({f"logging.{name}_every": interval for name in names})
     asked = iter([False, False, True, False, True] + 10 * [False])
     source = Source(dataset)
     for _ in range(3):

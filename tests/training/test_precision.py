@@ -23,7 +23,7 @@ def losses(dataset, config) -> list[dict[str, float]]:
     trainer = ModelTrainer(config, dataset.schema, torch.device("cpu"))
     sampler = SequenceSampler(dataset, batch_size=4, length=6)
     return [
-        trainer.report([trainer.update(trainer.inputs(sampler.sample()), step)[1]])
+        trainer.summarize([trainer.update(trainer.inputs(sampler.sample()), step).metrics])
         for step in range(UPDATES)
     ]
 
@@ -79,7 +79,7 @@ LARGE = {"model.cnn_depth": 24}
 )
 def test_what_is_faster_is_chosen(config, monkeypatch, changes, device, able, expected) -> None:
     monkeypatch.setattr(precision, "fast_bfloat16", lambda: able)
-    assert precision.settled(config.override(changes), device).precision == expected
+    assert precision.resolve_precision(config.override(changes), device).precision == expected
 
 
 def test_what_was_chosen_stays(dataset, config, tmp_path, monkeypatch) -> None:

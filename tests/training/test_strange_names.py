@@ -117,7 +117,8 @@ def test_commands_that_train_and_play(harmless, folder, small) -> None:
     harmless("runs", folder, "--json")
     harmless("train-model", data, "--out", folder / "m", "--updates", 1, *small)
     tested = harmless("train-policy", model, "--out", folder / "p", "--updates", 1)
-    assert "Therewillbenotestintherealtask" in tested
+    assert "isnotanameofatask" in tested
+    assert "realreturnwmtkeval" in tested
     harmless("eval", policy, fails=True)
     one = ["--episodes", 1, "--envs", 1, "--workers", 0]
     harmless("eval", policy, "--task", "wmtk/Catch-v0", *one)

@@ -118,7 +118,7 @@ def test_the_run_records_what_it_was_made_of(dataset, config, tmp_path) -> None:
 
 def test_an_existing_run_is_not_overwritten(dataset, config, tmp_path) -> None:
     train(dataset, tmp_path / "run", config, 2)
-    with pytest.raises(RunError, match="--resume"):
+    with pytest.raises(RunError, match="resume=True"):
         train(dataset, tmp_path / "run", config, 2)
 
 

@@ -154,7 +154,7 @@ def test_data_that_is_gone_is_asked_for(dataset, config, tmp_path) -> None:
     settings = config.override(BEHAVIOR)
     train_model([Source(Dataset.open(copy))], tmp_path / "model", settings, updates=2)
     shutil.rmtree(copy)
-    with pytest.raises(RunError, match="Name the datasets"):
+    with pytest.raises(RunError, match="Pass the datasets"):
         train_policy(tmp_path / "model", tmp_path / "run", updates=2, episodes=0)
     assert not (tmp_path / "run").exists()
     train_policy(
@@ -164,9 +164,9 @@ def test_data_that_is_gone_is_asked_for(dataset, config, tmp_path) -> None:
 
 def test_what_cannot_be_resumed(model_run, tmp_path) -> None:
     train_policy(model_run, tmp_path / "run", updates=2, seed=1, episodes=0)
-    with pytest.raises(RunError, match="--resume"):
+    with pytest.raises(RunError, match="resume=True"):
         train_policy(model_run, tmp_path / "run", updates=4, episodes=0)
-    with pytest.raises(RunError, match="--seed 1"):
+    with pytest.raises(RunError, match="with seed 1, not 2"):
         train_policy(model_run, tmp_path / "run", updates=4, seed=2, resume=True, episodes=0)
     with pytest.raises(RunError, match="is a model run"):
         train_policy(model_run, model_run, updates=4, resume=True, episodes=0)
