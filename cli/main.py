@@ -290,7 +290,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), results.fileno())
         sys.exit(1)
     finally:
-        sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[misc] # exit handlers print no results
+        # Exit handlers print no results.
+        sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[misc, assignment]
         make_streams_safe()
         if results.fileno() != 1:
             results.close()
