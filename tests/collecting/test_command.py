@@ -117,6 +117,18 @@ def test_random_play_works_without_torch(tmp_path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+def interrupt(process: subprocess.Popen[str]) -> str:
+    """Press Ctrl-C, and again if Python dropped it: KeyboardInterrupt is lost in a finalizer."""
+    for _ in range(4):
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            return process.communicate(timeout=20)[1]
+        except subprocess.TimeoutExpired:
+            continue
+    process.kill()
+    return process.communicate()[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.0, 0.5])
 def test_ctrl_c_while_workers_start_is_quiet(tmp_path, delay) -> None:
@@ -129,8 +141,7 @@ def test_ctrl_c_while_workers_start_is_quiet(tmp_path, delay) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(delay)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    err = interrupt(process)
     assert process.returncode == 130
     assert "Traceback" not in err
     # Going on works, whatever there is of the dataset.
